@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from model.checkpoint.card import ModelCard
-from model.checkpoint.folder import Checkpoint, write_checkpoint
+from model.checkpoint.folder import Checkpoint, save_checkpoint
 from model.checkpoint.manifest import (
     PROVENANCE,
     read_config,
@@ -22,7 +22,7 @@ from model.checkpoint.manifest import (
     write_errors,
     write_provenance,
 )
-from model.checkpoint.shortlist import SHORTLIST, Shortlist, shortlist_bytes
+from model.checkpoint.shortlist import Shortlist, write_shortlist
 from model.checkpoint.weights import StorageType, StoredTensor
 from model.checkpoint.writing import Read
 from model.config import ONLY_FOR_TRAINING
@@ -110,7 +110,7 @@ def add_shortlist(folder: Path, shortlist: Shortlist, origin: Mapping[str, objec
         CheckpointError: If the folder cannot be read or written; it is unchanged then.
     """
     with edited_checkpoint(folder, {"shortlist": origin}) as temporary:
-        (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
+        write_shortlist(temporary, shortlist)
 
 
 def average_checkpoints(
@@ -137,10 +137,10 @@ def average_checkpoints(
     provenance = inherited_provenance(first)
     if not others:
         provenance |= {key: value for key, value in first.provenance.items() if key in _KEPT_WITH_WEIGHTS}
-    write_checkpoint(
+    save_checkpoint(
         folder,
         config=first.config,
-        tensors={name: partial(_mean, name, checkpoints, storage) for name in first.weights},
+        weights={name: partial(_mean, name, checkpoints, storage) for name in first.weights},
         card=first.card,
         tokenizer_folder=first.folder,
         provenance={**provenance, "averaged": [identity(each) for each in checkpoints]},
@@ -213,10 +213,10 @@ def deepen_checkpoint(
         "encoder": _new_places("num_encoder_layers", old.num_encoder_layers, num_encoder_layers),
         "decoder": _new_places("num_decoder_layers", old.num_decoder_layers, num_decoder_layers),
     }
-    write_checkpoint(
+    save_checkpoint(
         folder,
         config=replace(old, num_encoder_layers=num_encoder_layers, num_decoder_layers=num_decoder_layers),
-        tensors=dict(_deepened(checkpoint.weights, places)),
+        weights=dict(_deepened(checkpoint.weights, places)),
         card=checkpoint.card,
         tokenizer_folder=checkpoint.folder,
         provenance={**inherited_provenance(checkpoint), "grown": identity(checkpoint)},

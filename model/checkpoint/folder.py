@@ -22,7 +22,7 @@ from model.checkpoint.manifest import (
     write_provenance,
 )
 from model.checkpoint.paths import CONFIG
-from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist, shortlist_bytes
+from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist, write_shortlist
 from model.checkpoint.weights import StorageType, StoredTensors, read_weights, weight_files
 from model.checkpoint.writing import Read, storable, write_weights
 from model.config import TransformerConfig
@@ -41,34 +41,43 @@ PICKLE_SUFFIXES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint folder that has passed every check.
+class ListedCheckpoint:
+    """The description of a checkpoint folder, whose files are there but have not been read.
 
     Attributes:
-        folder: The folder that was read.
+        folder: The folder.
         config: Shape of the network.
         card: Name, pairs, limits, decoding defaults.
-        tokenizer: Text ↔ token ids.
-        weights: Parameters by name, tied ones once, in the type they are stored in; read one at a time.
-            Empty if the checkpoint was loaded without them.
-        checksum: SHA-256 of the checkpoint, hexadecimal.
+        checksum: SHA-256 of the checkpoint, hexadecimal, as provenance.json has it.
         provenance: Content of provenance.json.
-        shortlist: The target tokens that a sentence may be translated with; None if the folder has none.
     """
 
     folder: Path
     config: TransformerConfig
     card: ModelCard
-    tokenizer: Tokenizer
-    weights: StoredTensors
     checksum: str
     provenance: Mapping[str, object]
-    shortlist: Shortlist | None = None
 
     @property
     def num_parameters(self) -> int:
         """Number of trained values; tied ones count once."""
-        return count_parameters(self.weights.shapes)
+        return count_parameters(parameter_shapes(self.config))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint(ListedCheckpoint):
+    """A checkpoint folder that has passed every check.
+
+    Attributes:
+        tokenizer: Text ↔ token ids.
+        weights: Parameters by name, tied ones once, in the type they are stored in; read one at a time.
+            Empty if the checkpoint was loaded without them.
+        shortlist: The target tokens that a sentence may be translated with; None if the folder has none.
+    """
+
+    tokenizer: Tokenizer
+    weights: StoredTensors
+    shortlist: Shortlist | None = None
 
     def state_dict(self) -> "dict[str, Tensor]":
         """Reads all weights for PyTorch, in their stored type; int8 as float32."""
@@ -109,83 +118,38 @@ def save_checkpoint(
     folder: Path | str,
     *,
     config: TransformerConfig,
-    weights: "Mapping[str, Tensor]",
-    card: ModelCard,
-    tokenizer_folder: Path | str,
-    provenance: Mapping[str, object],
-    storage: StorageType | None = None,
-) -> None:
-    """Writes the checkpoint folder of a PyTorch network in one step.
-
-    Args:
-        folder: Folder to write; an existing one is replaced.
-        config: Shape of the network.
-        weights: The network's `state_dict()`; tied tensors are stored once.
-        card: The card.
-        tokenizer_folder: Folder of the tokenizer's files, which are copied.
-        provenance: JSON values: data, steps, scores, code version. `files` is added to them.
-        storage: Type to store in, see `write_weights`; None keeps the type of the weights.
-
-    Raises:
-        CheckpointError: If the weights or the tokenizer do not match `config`, the weights are not finite, or
-            the folder cannot be written. An existing folder is unchanged then.
-    """
-    write_checkpoint(
-        folder,
-        config=config,
-        tensors=storable(config, weights),
-        card=card,
-        tokenizer_folder=tokenizer_folder,
-        provenance=provenance,
-        storage=storage,
-    )
-
-
-def write_checkpoint(
-    folder: Path | str,
-    *,
-    config: TransformerConfig,
-    tensors: Mapping[str, Read],
+    weights: "Mapping[str, Tensor | Read]",
     card: ModelCard,
     tokenizer_folder: Path | str,
     provenance: Mapping[str, object],
     storage: StorageType | None = None,
     shortlist: Shortlist | None = None,
 ) -> None:
-    """Writes a checkpoint folder in one step, reading one tensor at a time.
+    """Writes a checkpoint folder in one step, one tensor after the other.
 
-    Arguments are as in `save_checkpoint`, except for `tensors`, which reads each parameter, tied ones once,
-    and `shortlist`, which the folder has if it is not None.
+    Args:
+        folder: Folder to write; an existing one is replaced.
+        config: Shape of the network.
+        weights: The network's `state_dict()`, or functions that read its tensors; tied ones are stored once.
+        card: The card.
+        tokenizer_folder: Folder of the tokenizer's files, which are copied.
+        provenance: JSON values: data, steps, scores, code version. `files` is added to them.
+        storage: Type to store in, see `write_weights`; None keeps the type of the weights.
+        shortlist: The target tokens that a sentence may be translated with; None writes none.
+
+    Raises:
+        CheckpointError: If the weights or the tokenizer do not match `config`, the weights are not finite, or
+            the folder cannot be written. An existing folder is unchanged then.
     """
+    tensors = storable(config, weights)
     _load_tokenizer(Path(tokenizer_folder), config)
     with write_errors(Path(folder)), atomic_folder(Path(folder)) as temporary:
         write_config(temporary, config, card)
         write_weights(temporary, config, tensors, storage)
         copy_tokenizer(Path(tokenizer_folder), temporary)
         if shortlist is not None:
-            (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
+            write_shortlist(temporary, shortlist)
         write_provenance(temporary, provenance)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedCheckpoint:
-    """The description of a checkpoint folder, whose files are there but have not been read.
-
-    Attributes:
-        folder: The folder.
-        config: Shape of the network.
-        card: Name, pairs, limits, decoding defaults.
-        checksum: SHA-256 of the checkpoint, hexadecimal, as provenance.json has it.
-        provenance: Content of provenance.json.
-        num_parameters: Number of trained values; tied ones count once.
-    """
-
-    folder: Path
-    config: TransformerConfig
-    card: ModelCard
-    checksum: str
-    provenance: Mapping[str, object]
-    num_parameters: int
 
 
 def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
@@ -205,7 +169,6 @@ def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
         card=card,
         checksum=fingerprint(records),
         provenance=read_json(folder / PROVENANCE),
-        num_parameters=count_parameters(parameter_shapes(config)),
     )
 
 

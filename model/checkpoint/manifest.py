@@ -78,8 +78,7 @@ def check_format_version(folder: Path) -> None:
 
     Raises:
         CheckpointError: With the version found and the known one; for a training run's folder, with the path
-        of
-            its checkpoint.
+            of its checkpoint.
     """
     if is_run_folder(folder):
         good = good_checkpoint(folder)
@@ -171,11 +170,8 @@ def verify_file(path: Path, expected: FileRecord, found: FileRecord | None = Non
     Raises:
         CheckpointError: If the file is missing, truncated or changed.
     """
-    try:
-        require_file(path)
+    with _read_errors(path):
         found = found or _record(path)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     _require_size(path, found.size, expected)
     if found.sha256 != expected.sha256:
         raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
@@ -189,11 +185,8 @@ def list_files(folder: Path) -> Mapping[str, FileRecord]:
     """
     records = read_records(folder)
     for name, expected in records.items():
-        try:
-            require_file(folder / name)
+        with _read_errors(folder / name):
             _require_size(folder / name, (folder / name).stat().st_size, expected)
-        except OSError as error:
-            raise CheckpointError(f"{folder / name} cannot be read: {error.strerror}") from error
     return records
 
 
@@ -239,6 +232,15 @@ def require_file(path: Path) -> None:
     if not path.is_file():
         state = "is no file" if path.exists() else "is missing"
         raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} {state}")
+
+
+@contextmanager
+def _read_errors(path: Path) -> Iterator[None]:
+    require_file(path)
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _record(path: Path) -> FileRecord:

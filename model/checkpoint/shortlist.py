@@ -113,6 +113,6 @@ def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
     return shortlist
 
 
-def shortlist_bytes(shortlist: Shortlist) -> bytes:
-    """Returns the content of the file that `read_shortlist` reads."""
-    return save({name: getattr(shortlist, name) for name in _ARRAYS})
+def write_shortlist(folder: Path, shortlist: Shortlist) -> None:
+    """Writes the file that `read_shortlist` reads."""
+    (folder / SHORTLIST).write_bytes(save({name: getattr(shortlist, name) for name in _ARRAYS}))

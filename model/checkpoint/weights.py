@@ -151,7 +151,7 @@ def row_blocks(shape: Shape) -> Iterator[slice]:
     return (slice(first, first + count) for first in range(0, shape[0], count))
 
 
-class _Entry(TypedDict):
+class HeaderEntry(TypedDict):
     """The header's entry of a tensor; offsets count from the end of the header."""
 
     dtype: str
@@ -159,7 +159,7 @@ class _Entry(TypedDict):
     data_offsets: tuple[int, int]
 
 
-class _File:
+class OpenFile:
     """An open file; the descriptor is closed with the last reference."""
 
     def __init__(self, path: Path) -> None:
@@ -168,6 +168,7 @@ class _File:
         weakref.finalize(self, os.close, self._descriptor)
 
     def size(self) -> int:
+        """Returns the size in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read_into(self, numbers: NDArray[np.generic], offset: int) -> None:
@@ -188,7 +189,7 @@ class _File:
 class _Place:
     """Where a file holds a tensor, and the file's SHA-256 up to its begin and up to its end."""
 
-    file: _File
+    file: OpenFile
     dtype: StorageType
     shape: Shape
     offset: int
@@ -308,8 +309,9 @@ def open_tensors(path: Path, expected: FileRecord | None = None) -> StoredTensor
 def _verified_places(path: Path, expected: FileRecord | None) -> dict[str, _Place]:
     require_file(path)
     try:
-        file = _File(path)
-        header, header_bytes = _read_header(file)
+        file = OpenFile(path)
+        header, header_bytes = read_header(file)
+        header.pop("__metadata__", None)
         entries = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
     except (SafetensorError, OSError, ValueError) as error:
         if expected is not None:
@@ -336,8 +338,12 @@ def _verified_places(path: Path, expected: FileRecord | None) -> dict[str, _Plac
     return {name: places[name] for name in header}
 
 
-def _read_header(file: _File) -> tuple[dict[str, _Entry], bytes]:
-    """Returns the entries, and the bytes before the first number."""
+def read_header(file: OpenFile) -> tuple[dict[str, HeaderEntry], bytes]:
+    """Returns the entries of a safetensors file by name, and the bytes before the first number.
+
+    Raises:
+        SafetensorError: If the header is malformed, or tells of numbers beyond the end of the file.
+    """
     # The header is untrusted until the library has checked that its offsets are within the file.
     with safe_open(file.path, framework="numpy"):
         pass
@@ -345,12 +351,13 @@ def _read_header(file: _File) -> tuple[dict[str, _Entry], bytes]:
     file.read_into(length, 0)
     content = np.empty(_LENGTH_BYTES + int(length[0]), np.uint8)
     file.read_into(content, 0)
-    header = cast(dict[str, _Entry], json.loads(content[_LENGTH_BYTES:].tobytes()))
-    header.pop("__metadata__", None)
+    header = cast(dict[str, HeaderEntry], json.loads(content[_LENGTH_BYTES:].tobytes()))
     return header, content.tobytes()
 
 
-def _digest_numbers(file: _File, digest: "hashlib._Hash", offset: int, size: int, dtype: StorageType) -> bool:
+def _digest_numbers(
+    file: OpenFile, digest: "hashlib._Hash", offset: int, size: int, dtype: StorageType
+) -> bool:
     """Adds a tensor's bytes to a digest; returns whether its numbers are finite."""
     block, is_finite = np.empty(_BLOCK_BYTES, np.uint8), True
     for done in range(0, size, _BLOCK_BYTES):

@@ -56,12 +56,12 @@ _HEADER_BYTES_PER_TENSOR = 200
 _KEPT_AS_FLOATS = ("positions.weight", "relative_bias.weight")
 
 
-def storable(config: TransformerConfig, weights: "Mapping[str, Tensor]") -> dict[str, Read]:
-    """Returns how to read a PyTorch network's tensors for `write_weights`.
+def storable(config: TransformerConfig, weights: "Mapping[str, Tensor | Read]") -> dict[str, Read]:
+    """Returns how to read a network's tensors for `write_weights`.
 
     Args:
         config: Shape of the network.
-        weights: The network's `state_dict()`; tied names may be missing.
+        weights: The network's `state_dict()`, or functions that read its tensors; tied names may be missing.
 
     Raises:
         CheckpointError: If a tensor is unknown.
@@ -70,7 +70,7 @@ def storable(config: TransformerConfig, weights: "Mapping[str, Tensor]") -> dict
     for name in weights.keys() - names.keys():
         raise CheckpointError(f"tensor {name!r} is not part of this architecture")
     return {
-        name: partial(_stored, name, weights[name])
+        name: tensor if callable(tensor := weights[name]) else partial(_stored, name, tensor)
         for name, first in names.items()
         if name == first and name in weights
     }

@@ -22,7 +22,7 @@ from torch import Tensor
 from model.checkpoint.exporting.description import never_produced
 from model.checkpoint.folder import Checkpoint
 from model.checkpoint.importing.formats.ctranslate2.network import variable_name
-from model.checkpoint.importing.formats.ctranslate2.vocabulary import NEVER
+from model.checkpoint.importing.formats.ctranslate2.text import NEVER
 from model.checkpoint.importing.parameters import Parameter
 from model.config import TransformerConfig
 from model.network.transformer import Transformer

@@ -3,16 +3,17 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from model.checkpoint.card import Pair
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.text.language_codes import is_language_code
 from model.text.tokenizer import TokenizerSettings
 
 _MOST_TEXT_BYTES = 2**26
@@ -161,13 +162,13 @@ class Fields:
         self._values = {**defaults, **{name: value for name, value in values.items() if value is not None}}
 
     @classmethod
-    def read(cls, path: Path, defaults: Mapping[str, object]) -> "Fields":
-        """Reads a file.
+    def read(cls, path: Path, defaults: Mapping[str, object], *, is_optional: bool = False) -> "Fields":
+        """Reads a file, which may be missing if it is optional.
 
         Raises:
             CheckpointError: If it is no JSON object.
         """
-        return cls(path, read_object(path), defaults)
+        return cls(path, {} if is_optional and not path.is_file() else read_object(path), defaults)
 
     def with_defaults(self, defaults: Mapping[str, object]) -> "Fields":
         """Returns the same values, with defaults for those that are missing."""
@@ -209,6 +210,28 @@ class Fields:
             raise self.refusal(name, "a text")
         return value or ""
 
+    def texts(self, name: str) -> list[str]:
+        """Returns a list of texts."""
+        value = self.get(name)
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.refusal(name, "a list of texts")
+        return value
+
+    def text_by_name(self, name: str) -> dict[str, str]:
+        """Returns an object whose values are texts."""
+        value = self.get(name)
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            raise self.refusal(name, "an object of texts")
+        return value
+
+    def pairs(self, name: str) -> list[Pair]:
+        """Returns a list of translation directions."""
+        value = self.get(name)
+        for pair in value if isinstance(value, list) else [value]:
+            if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_language_code, pair)):
+                raise refusal(self._where, name, "pairs of language codes", pair)
+        return [(source, target) for source, target in cast(list[list[str]], value)]
+
     def choice(self, name: str, choices: Mapping[str, Value]) -> Value:
         """Returns what one of several texts means."""
         value = self.get(name)
@@ -227,7 +250,15 @@ class Fields:
         if self.get(name) not in (None, *allowed):
             raise self.refusal(name, " or ".join(map(repr, allowed)) or "absent")
 
+    def refuse_others(self, known: Collection[str]) -> None:
+        """Refuses a field of another name."""
+        for name in self._values.keys() - set(known):
+            raise self.refusal(name, f"one of {', '.join(known)}")
+
     def refusal(self, name: str, requirement: str) -> CheckpointError:
         """Returns the error for a field that cannot be imported."""
-        where = f"{self.path}: {self._part}" if self._part else self.path
-        return refusal(where, name, requirement, self.get(name))
+        return refusal(self._where, name, requirement, self.get(name))
+
+    @property
+    def _where(self) -> str:
+        return f"{self.path}: {self._part}" if self._part else str(self.path)

@@ -10,7 +10,7 @@ from model.checkpoint.importing.foreign import ForeignModel, Reader
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
 from model.checkpoint.manifest import ORIGIN, read_config, write_config, write_errors, write_provenance
 from model.checkpoint.paths import CONFIG
-from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
+from model.checkpoint.shortlist import write_shortlist
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError, ConfigError, TranslationError
@@ -134,4 +134,4 @@ def _write(model: ForeignModel, card: ModelCard, folder: Path, storage: StorageT
     write_tokenizer(folder, text.settings, models=text.models, vocabularies=text.vocabularies)
     write_weights(folder, model.config, model.tensors, storage)
     if model.shortlist is not None:
-        (folder / SHORTLIST).write_bytes(shortlist_bytes(model.shortlist))
+        write_shortlist(folder, model.shortlist)

@@ -1,24 +1,23 @@
 """ⓕ State dicts of PyTorch: safetensors files, or pickles, which a process of its own converts to them."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
-from model.checkpoint.weights import FILE_TYPES
+from model.checkpoint.weights import FILE_TYPES, OpenFile, read_header
 from model.errors import CheckpointError
 from model.validators import require_torch
 
 _SINGLE, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _INDEX = ".index.json"
 _TYPES: Mapping[str, str] = {file_type: dtype for dtype, file_type in FILE_TYPES.items() if dtype != "int8"}
-_LENGTH_BYTES = 8
 _UNPICKLING_SECONDS = 1800
 
 
@@ -109,21 +108,15 @@ def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
 
 def _places(path: Path, owner: object = None) -> dict[str, ForeignTensor]:
     try:
-        # The header is untrusted until the library has checked that its offsets are within the file.
-        with safe_open(path, framework="numpy"):
-            pass
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-            header = json.loads(file.read(length))
+        header, start = read_header(OpenFile(path))
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
-    tied = header.pop("__metadata__", {})
-    start = _LENGTH_BYTES + length
+    tied = cast(dict[str, str], header.pop("__metadata__", {}))
     places = {
         name: ForeignTensor(
             path,
-            start + entry["data_offsets"][0],
+            len(start) + entry["data_offsets"][0],
             tuple(entry["shape"]),
             _TYPES.get(entry["dtype"], entry["dtype"]),
             owner,

@@ -16,7 +16,7 @@ from pathlib import Path
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
 from model.checkpoint.importing.formats.ctranslate2 import read_folder
-from model.checkpoint.importing.languages import Readme, chosen_pairs
+from model.checkpoint.importing.text import Readme, chosen_pairs
 from model.errors import CheckpointError
 from model.text.language_codes import is_language_code
 from model.text.tokenizer import SOURCE_TAG, TARGET_TAG

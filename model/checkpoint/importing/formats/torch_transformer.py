@@ -4,38 +4,43 @@ The folder holds one `.pt`, `.pth` or `.safetensors` file, and the pieces of bot
 by piece, or how often each piece occurs, as torchtext counted them. These are `source.vocabulary.json` and
 `target.vocabulary.json`, or `vocabulary.json` for both, or secryst's `input_vocab.json` and
 `target_vocab.json`. Pieces that are more than single characters need SentencePiece models, `source.model`
-and `target.model` or `tokenizer.model`. What a state dict does not say stands in `transformer.json`
-(Description).
+and `target.model` or `tokenizer.model`. What a state dict does not say stands in `transformer.json`:
+
+num_heads, norm_first, activation, layer_norm_eps   as in `torch.nn.Transformer`
+scale_embeddings   whether embeddings are multiplied by sqrt(d_model), as in PyTorch's tutorial
+names              tensors whose names do not tell: source_embedding, target_embedding, output, positions
+tokens             pieces with a role: unk, pad, bos, eos
+source_begin, source_end   pieces around those of a source; BOS and EOS if they are missing
+pairs              translation directions
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import (
+    Fields,
     ForeignModel,
     ForeignText,
     card_name,
     checksums,
     read_json,
-    read_object,
     refusal,
 )
-from model.checkpoint.importing.formats.ctranslate2.tokenizer import kind_of_pieces, tokenizer_files
-from model.checkpoint.importing.formats.ctranslate2.vocabulary import (
+from model.checkpoint.importing.formats.ctranslate2.text import (
     NEVER,
     SpecialTokens,
     Vocabularies,
     arrange,
+    kind_of_pieces,
+    tokenizer_files,
 )
-from model.checkpoint.importing.languages import Readme, chosen_pairs
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,
@@ -46,10 +51,10 @@ from model.checkpoint.importing.parameters import (
 )
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.tensors import ForeignTensor, Part
+from model.checkpoint.importing.text import Readme, chosen_pairs
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
-from model.text.language_codes import is_language_code
 from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY, TokenizerSettings
 
 DESCRIPTION = "transformer.json"
@@ -70,7 +75,7 @@ _SIDES = {
     "source_embedding": re.compile(r"(^|[._])(src|source|enc|encoder|input|in)([._]|$)"),
     "target_embedding": re.compile(r"(^|[._])(tgt|trg|target|dec|decoder|output|out)([._]|$)"),
 }
-_ACTIVATIONS = ("relu", "gelu")
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 _TABLE: Table = {
     "embedding.tokens": "{embedding}",
     "embedding.positions": "{positions}",
@@ -96,70 +101,19 @@ _TABLE: Table = {
 _POSITIONS = 512
 
 
-@dataclass(frozen=True, kw_only=True)
-class Description:
-    """What `transformer.json` says of a model; the defaults are those of `torch.nn.Transformer`.
-
-    Attributes:
-        num_heads: `nhead`.
-        norm_first: As there.
-        activation: `relu` or `gelu`.
-        layer_norm_eps: As there.
-        scale_embeddings: Whether embeddings are multiplied by sqrt(d_model), as in PyTorch's tutorial.
-        names: The tensors around the Transformer, if their names do not tell: `source_embedding`,
-            `target_embedding`, `output` (without `.weight`), `positions`.
-        tokens: Pieces with a role: `unk`, `pad`, `bos`, `eos`.
-        source_begin: Pieces before those of a source; None is BOS.
-        source_end: Pieces after them; None is EOS.
-        pairs: Translation directions.
-    """
-
-    num_heads: int = 8
-    norm_first: bool = False
-    activation: str = "relu"
-    layer_norm_eps: float = 1e-5
-    scale_embeddings: bool = True
-    names: Mapping[str, str] = field(default_factory=dict)
-    tokens: Mapping[str, str] = field(default_factory=dict)
-    source_begin: Sequence[str] | None = None
-    source_end: Sequence[str] | None = None
-    pairs: Sequence[Sequence[str]] = ()
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Reads the file of a folder; without one, everything is as by default.
-
-        Raises:
-            CheckpointError: If a value is unknown or of a wrong type.
-        """
-        path = folder / DESCRIPTION
-        values = read_object(path) if path.is_file() else {}
-        types = {"num_heads": int, "norm_first": bool, "activation": str, "layer_norm_eps": float}
-        types |= {"scale_embeddings": bool, "names": dict, "tokens": dict}
-        types |= {"source_begin": list, "source_end": list, "pairs": list}
-        for name, value in values.items():
-            if name not in types:
-                raise refusal(path, name, f"one of {', '.join(each.name for each in fields(cls))}", value)
-            is_flag = isinstance(value, bool)
-            if not isinstance(value, types[name]) or is_flag != (types[name] is bool):
-                raise refusal(path, name, f"of type {types[name].__name__}", value)
-            texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-            if name == "activation" and value not in _ACTIVATIONS:
-                raise refusal(path, name, " or ".join(_ACTIVATIONS), value)
-            if name != "pairs" and not all(isinstance(each, str) for each in texts):
-                raise refusal(path, name, "of texts", value)
-        return cls(**values)  # type: ignore[arg-type]
-
-    def directions(self, folder: Path) -> list[Pair]:
-        """Returns the translation directions.
-
-        Raises:
-            CheckpointError: If they are not pairs of language codes.
-        """
-        for pair in self.pairs:
-            if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_language_code, pair)):
-                raise refusal(folder / DESCRIPTION, "pairs", "pairs of language codes", pair)
-        return [(source, target) for source, target in self.pairs]
+_DEFAULTS: Mapping[str, object] = {
+    "num_heads": 8,
+    "norm_first": False,
+    "activation": "relu",
+    "layer_norm_eps": 1e-5,
+    "scale_embeddings": True,
+    "names": {},
+    "tokens": {},
+    "source_begin": None,
+    "source_end": None,
+    "pairs": [],
+}
+"""Fields of `transformer.json`; without it, everything is as in `torch.nn.Transformer` and its tutorial."""
 
 
 def recognises(path: Path) -> bool:
@@ -181,7 +135,8 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     if len(states) != 1:
         found = ", ".join(state.name for state in states) or "none"
         raise CheckpointError(f"{folder} must hold one state dict, but has {found}: import the file itself")
-    description = Description.load(folder)
+    description = Fields.read(folder / DESCRIPTION, _DEFAULTS, is_optional=True)
+    description.refuse_others(_DEFAULTS)
     network = _Network(StateDict(folder, states[0]), description)
     files = [_vocabulary_file(folder, names) for names in (_SOURCES, _TARGETS)]
     if files[0] is None or files[1] is None:
@@ -189,23 +144,28 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     rows = network.vocabulary_sizes()
     source = _pieces(files[0], rows[0])
     target = source if files[0] == files[1] else _pieces(files[1], rows[1])
-    tokens = _tokens(folder, description, target)
+    tokens = _tokens(description, target)
     vocabularies = arrange(
-        source, target, tokens, starts_from_zero=False, where=folder, pad=description.tokens.get("pad")
+        source,
+        target,
+        tokens,
+        starts_from_zero=False,
+        where=folder,
+        pad=description.text_by_name("tokens").get("pad"),
     )
     config = network.config(vocabularies)
     models = tokenizer_files(folder)
     text = ForeignText(
         settings=TokenizerSettings(
             special_ids=vocabularies.token_ids,
-            source_begin=[tokens.bos] if description.source_begin is None else description.source_begin,
-            source_end=[tokens.eos] if description.source_end is None else description.source_end,
+            source_begin=_frame(description, "source_begin", tokens.bos),
+            source_end=_frame(description, "source_end", tokens.eos),
             prepare="none",
             pieces=kind_of_pieces(folder, models, vocabularies.source.pieces),
         ),
         models=models,
         vocabularies=vocabularies.lists,
-        pairs=chosen_pairs(folder, description.directions(folder), pair),
+        pairs=chosen_pairs(folder, description.pairs("pairs"), pair),
     )
     described = [folder / DESCRIPTION] if (folder / DESCRIPTION).is_file() else []
     return ForeignModel(
@@ -224,7 +184,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
 class _Network:
     """The network of a state dict."""
 
-    def __init__(self, weights: StateDict, description: Description) -> None:
+    def __init__(self, weights: StateDict, description: Fields) -> None:
         self._weights, self._description = weights, description
         layer = next(filter(None, map(_LAYER.fullmatch, weights)), None)
         if layer is None:
@@ -256,18 +216,18 @@ class _Network:
                     "source_vocab_size": len(source.pieces),
                     "target_vocab_size": len(target.pieces),
                     "model_dim": self._model_dim,
-                    "num_heads": described.num_heads,
+                    "num_heads": described.integer("num_heads", 1),
                     "num_encoder_layers": self._depth("encoder"),
                     "num_decoder_layers": self._depth("decoder"),
                     "ffn_dim": self._ffn_dim,
-                    "activation": described.activation,
+                    "activation": described.choice("activation", _ACTIVATIONS),
                     "attention_bias": self._has_biases,
                     "ffn_bias": self._has_biases,
                     "output_bias": bias in self._weights or target.known < len(target.pieces),
-                    "scale_embeddings": described.scale_embeddings,
-                    "norm_position": "pre" if described.norm_first else "post",
+                    "scale_embeddings": described.flag("scale_embeddings"),
+                    "norm_position": "pre" if described.flag("norm_first") else "post",
                     "norm_bias": self._has_biases,
-                    "norm_epsilon": described.layer_norm_eps,
+                    "norm_epsilon": described.number("layer_norm_eps"),
                     "final_norm": any(
                         f"{self._prefix}{stack}.norm.weight" in self._weights for stack in _STACKS
                     ),
@@ -338,7 +298,11 @@ class _Network:
 
     def _found_names(self) -> dict[str, str]:
         """Returns the names of both embeddings and of the output projection, by their roles."""
-        path, given, roles = self._where(), self._description.names, (*_SIDES, "output", "positions")
+        path, given, roles = (
+            self._description.path,
+            self._description.text_by_name("names"),
+            (*_SIDES, "output", "positions"),
+        )
         for role in given:
             if role not in roles:
                 raise refusal(path, "names", f"of {', '.join(roles)}", role)
@@ -359,7 +323,7 @@ class _Network:
 
     def _found_table(self, role: str) -> str:
         """Returns the tensor with the positions of a side; empty if the state dict has none."""
-        name = self._description.names.get("positions", "")
+        name = self._description.text_by_name("names").get("positions", "")
         if not name:
             found = [
                 each
@@ -380,11 +344,10 @@ class _Network:
     def _only(self, role: str, names: Sequence[str]) -> str:
         if len(names) != 1:
             choices = ", ".join(names) or "any"
-            raise CheckpointError(f"{self._where()}: `names` must tell `{role}`, which may be {choices}")
+            raise CheckpointError(
+                f"{self._description.path}: `names` must tell `{role}`, which may be {choices}"
+            )
         return names[0]
-
-    def _where(self) -> Path:
-        return self._weights.path.parent / DESCRIPTION
 
 
 def _state_dicts(folder: Path) -> list[Path]:
@@ -417,13 +380,18 @@ def _pieces(path: Path, rows: int) -> list[str]:
     return content
 
 
-def _tokens(folder: Path, description: Description, target: Sequence[str]) -> SpecialTokens:
+def _frame(description: Fields, name: str, usual: str) -> list[str]:
+    """Returns the pieces around those of a source; the usual one, if the description does not tell."""
+    return [usual] if description.get(name) is None else description.texts(name)
+
+
+def _tokens(description: Fields, target: Sequence[str]) -> SpecialTokens:
     known = set(target)
     found = {}
     for role, names in _ROLES.items():
-        given = description.tokens.get(role)
+        given = description.text_by_name("tokens").get(role)
         choice = given or next((name for name in names if name in known), names[0])
         if choice not in known:
-            raise refusal(folder / DESCRIPTION, f"tokens.{role}", "a piece of the target vocabulary", choice)
+            raise refusal(description.path, f"tokens.{role}", "a piece of the target vocabulary", choice)
         found[role] = choice
     return SpecialTokens(**found, start=found["bos"])

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,8 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.formats.argos import read, recognises
 from model.checkpoint.importing.importer import import_model
 from model.checkpoint.importing.recognise import recognise
-from model.errors import CheckpointError, TokenizerError
+from model.errors import CheckpointError
+from tests.model.checkpoint.importing.refusals import refused
 from tests.model.checkpoint.importing.test_ctranslate2 import (
     KINDS,
     Kind,
@@ -126,17 +126,13 @@ def test_a_broken_package_is_refused_by_name(
 ) -> None:
     files = damage(package(KINDS["OpenNMT"], pieces, text_model, tmp_path))
     path = zipped(files, tmp_path / "en_fr.argosmodel")
-    with pytest.raises((CheckpointError, TokenizerError), match=re.escape(message)) as caught:
-        import_model(path, tmp_path / "out", format_name="argos")
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    refused(path, message, format_name="argos")
 
 
 def test_a_truncated_archive_is_refused(text_model: bytes, pieces: list[str], tmp_path: Path) -> None:
     path = zipped(package(KINDS["OpenNMT"], pieces, text_model, tmp_path), tmp_path / "en_fr.argosmodel")
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(CheckpointError, match="not a readable zip"):
-        import_model(path, tmp_path / "out", format_name="argos")
+    refused(path, "not a readable zip", format_name="argos")
 
 
 def test_nothing_is_written_outside_of_the_checkpoint(

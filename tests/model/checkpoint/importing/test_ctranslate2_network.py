@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.formats.ctranslate2.network import Network
-from model.checkpoint.importing.formats.ctranslate2.vocabulary import (
+from model.checkpoint.importing.formats.ctranslate2.text import (
     SpecialTokens,
     Vocabularies,
     arrange,

@@ -9,14 +9,16 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, read_object, refusal
 from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.formats.ctranslate2.network import Network
-from model.checkpoint.importing.formats.ctranslate2.tokenizer import LANGUAGE_TAG, text_side, tokenizer_files
-from model.checkpoint.importing.formats.ctranslate2.vocabulary import (
+from model.checkpoint.importing.formats.ctranslate2.text import (
+    LANGUAGE_TAG,
     SpecialTokens,
     arrange,
     read_pieces,
+    text_side,
+    tokenizer_files,
     vocabulary_files,
 )
-from model.checkpoint.importing.languages import Readme
+from model.checkpoint.importing.text import Readme
 from model.text.language_codes import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"

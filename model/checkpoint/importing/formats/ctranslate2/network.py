@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
-from model.checkpoint.importing.formats.ctranslate2.vocabulary import NEVER, Vocabulary
+from model.checkpoint.importing.formats.ctranslate2.text import NEVER, Vocabulary
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,

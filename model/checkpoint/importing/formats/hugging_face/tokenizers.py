@@ -20,7 +20,7 @@ from model.checkpoint.importing.formats.hugging_face.unigram import (
     has_unigram,
     sentencepiece_model,
 )
-from model.checkpoint.importing.languages import Readme, all_pairs, chosen_pairs, named_sides
+from model.checkpoint.importing.text import Readme, all_pairs, chosen_pairs, named_sides
 from model.errors import CheckpointError
 from model.text.language_codes import bare_tag, language_codes
 from model.text.tokenizer import TokenizerSettings
@@ -63,8 +63,7 @@ class Request:
 
     def settings(self) -> Fields:
         """Returns the fields of tokenizer_config.json, which may be missing."""
-        path = self.folder / SETTINGS
-        return Fields(path, read_object(path) if path.is_file() else {}, {})
+        return Fields.read(self.folder / SETTINGS, {}, is_optional=True)
 
 
 def read_tokenizer(request: Request) -> ForeignText:
@@ -131,10 +130,7 @@ def _exported(request: Request, own: Fields) -> ForeignText:
     """Returns the tokenizer of an exported checkpoint of ours: the models' own ids, our preparation."""
     files = [request.folder / name for name in _MARIAN]
     processor = _processor(files[0])
-    tags, pairs = own.get("language_tags"), own.get("pairs")
-    if not isinstance(tags, dict) or not isinstance(pairs, list):
-        raise own.refusal("language_tags", "an object, and `pairs` a list")
-    known = [(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+    tags = own.text_by_name("language_tags")
     return ForeignText(
         settings=TokenizerSettings(
             tags=tags,
@@ -144,7 +140,7 @@ def _exported(request: Request, own: Fields) -> ForeignText:
         ),
         models=_models(files),
         vocabularies={},
-        pairs=chosen_pairs(request.folder, known, request.pair, tags),
+        pairs=chosen_pairs(request.folder, own.pairs("pairs"), request.pair, tags),
         files=[*files, own.path],
     )
 
