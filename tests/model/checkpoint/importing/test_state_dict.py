@@ -61,7 +61,7 @@ def test_tensors_are_kept_bit_by_bit(wrapped: dict[str, Tensor], tmp_path: Path)
 
 HOSTILE: Mapping[str, tuple[Callable[[Path], bytes], str]] = {
     "a program": (lambda proof: saved({"a": Hostile(proof)}), "Weights only load failed"),
-    "a program in an old pickle": (lambda proof: pickle.dumps(Hostile(proof), protocol=2), "Weights only load failed"),
+    "a program in an old pickle": (lambda proof: pickle.dumps(Hostile(proof), 2), "Weights only load failed"),
     "a list": (lambda _: saved([1]), "a list instead of tensors by name"),
     "something else than tensors": (lambda _: saved({"a": 1}), "'a' is no tensor"),
     "more numbers than bytes": (lambda _: saved({"a": torch.zeros(1).expand(10**12)}), "more numbers than"),
