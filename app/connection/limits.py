@@ -1,6 +1,7 @@
 """① Limits of connections: their number, and the least rate at which their bytes have to move."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ class Client(Protocol):
     """A connection, as its limit sees it."""
 
     def close_idle(self) -> None:
-        """Close without an answer: no request is in progress, and another client needs the connection."""
+        """Close without an answer: no request is in progress."""
 
 
 class ConnectionLimit:
@@ -31,8 +32,8 @@ class ConnectionLimit:
         self._limit = limit
         self._closed = closed
         self._num_open = 0
-        # The longest idle comes first.
-        self._idle: dict[Client, None] = {}
+        # Since when each has been idle, seconds of the monotonic clock; the longest idle comes first.
+        self._idle: dict[Client, float] = {}
 
     @property
     def is_overrun(self) -> bool:
@@ -49,19 +50,29 @@ class ConnectionLimit:
         if self._num_open > self._limit:
             if not self._idle:
                 return False
-            longest = next(iter(self._idle))
-            self.set_busy(longest)
-            longest.close_idle()
+            self._close_longest()
         self.set_idle(client)
         return True
 
     def set_idle(self, client: Client) -> None:
         """Record that a connection has no request in progress."""
-        self._idle[client] = None
+        self._idle.pop(client, None)
+        self._idle[client] = time.monotonic()
 
     def set_busy(self, client: Client) -> None:
         """Record that a connection has a request in progress, or is about to close."""
         self._idle.pop(client, None)
+
+    def close_idle(self, seconds: float) -> None:
+        """Close the connections on which no request has begun for so many seconds."""
+        before = time.monotonic() - seconds
+        while self._idle and next(iter(self._idle.values())) <= before:
+            self._close_longest()
+
+    def _close_longest(self) -> None:
+        longest = next(iter(self._idle))
+        self.set_busy(longest)
+        longest.close_idle()
 
     def close(self, client: Client) -> None:
         """Record that a connection is closed."""

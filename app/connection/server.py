@@ -58,9 +58,11 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
-        super().__init__(_config(app, settings))
         self._context: Context = app.state.context
         self._process = self._context.process
+        closed = (lambda: None) if self._process is None else self._process.close_connection
+        self._limit = ConnectionLimit(claim_descriptors(), closed)
+        super().__init__(_config(app, settings, self._limit))
         self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
         self._is_reload_due = False
 
@@ -120,6 +122,7 @@ class Server(uvicorn.Server):
         if self._is_reload_due:
             self._is_reload_due = False
             self._request_reload()
+        self._limit.close_idle(_IDLE_SECONDS)
         if self._process is not None:
             self._beat(self._process)
         is_over = self._context.lifecycle.phase is Phase.FAILED or self._shutdown.is_over()
@@ -146,11 +149,11 @@ class Server(uvicorn.Server):
             self._shutdown.request()
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings, limit: ConnectionLimit) -> uvicorn.Config:
     context: Context = app.state.context
     protocol = partial(
         Protocol,
-        limit=_connection_limit(context.process),
+        limit=limit,
         admission=context.header_admission(),
         count_rejection=context.metrics.count_early_rejection,
     )
@@ -165,17 +168,10 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
-        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         # asyncio accepts as many connections in one iteration of its loop.
         backlog=_ACCEPTED_PER_ITERATION,
     )
-
-
-def _connection_limit(process: ServiceProcess | None) -> ConnectionLimit:
-    if process is None:
-        return ConnectionLimit(claim_descriptors())
-    return ConnectionLimit(claim_descriptors(), process.close_connection)
 
 
 def serve(app: FastAPI, settings: Settings, listener: Listener | None = None) -> None:

@@ -81,7 +81,6 @@ async def test_an_empty_line_behind_a_request_begins_no_other(line: bytes) -> No
     await wire.send(GET + line)
     assert (wire.statuses, wire.has_ended) == ([200], False)
     assert wire.protocol._receiving._handle is None
-    assert wire.protocol.timeout_keep_alive_task is not None
     await wire.send(b"\r\n\r\n"[len(line) :] + GET)
     assert wire.statuses == [200, 200]
 

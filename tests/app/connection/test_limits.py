@@ -53,6 +53,19 @@ def test_some_connections_over_the_limit_are_told_so() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("sent", [b"", GET])
+async def test_a_connection_without_a_request_is_closed_after_some_time(sent: bytes) -> None:
+    limit = ConnectionLimit(2)
+    idle, busy = Wire(limit), PatientWire(limit)
+    await idle.send(sent)
+    await busy.send(GET)
+    limit.close_idle(60)
+    assert not idle.is_closing()
+    limit.close_idle(0)
+    assert (idle.is_closing(), busy.is_closing()) == (True, False)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("sent", [b"", GET[:-4]])
 async def test_a_client_without_a_whole_head_is_closed_for_one_that_asks(sent: bytes) -> None:
     limit = ConnectionLimit(1)

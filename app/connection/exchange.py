@@ -1,0 +1,160 @@
+"""① ⑨ One request and its answer, as an ASGI application receives and sends them."""
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp, Message, Scope
+
+logger = logging.getLogger(__name__)
+
+_STATUS_LINES: Final = {
+    int(status): f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+
+
+class Connection(Protocol):
+    """What an exchange asks of the connection that it takes place on."""
+
+    unread: asyncio.Event | None
+    """Is set once the client has read what was sent, or has left; None if it has read everything."""
+
+    @property
+    def default_fields(self) -> list[tuple[bytes, bytes]]:
+        """The header fields of every answer."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def resume_reading(self) -> None:
+        """Let the client send more."""
+
+    def end_exchange(self) -> None:
+        """Go on with the next request, or close; the application sends nothing more."""
+
+
+class Exchange:
+    """Passes a request to the application, and the answer to the connection.
+
+    The head of an answer is sent together with the first part of its body, since two packets cost twice as
+    much.
+
+    Args:
+        connection: Where the answer goes.
+        scope: What the application sees of the head.
+        keeps_alive: Whether another request may follow on the connection.
+        is_invited: Whether the client sends its body once it is told to continue.
+
+    Attributes:
+        scope: As given.
+        keeps_alive: As given; false as soon as the answer announces the end of the connection.
+        body: What has arrived of the body, and the application has not received.
+        has_whole_body: Whether all of the body has arrived.
+        has_begun: Whether the answer has begun.
+        is_complete: Whether the answer is complete.
+        is_disconnected: Whether the client gets nothing more.
+        task: The task that answers.
+    """
+
+    task: asyncio.Task[None]
+
+    def __init__(self, connection: Connection, scope: Scope, *, keeps_alive: bool, is_invited: bool) -> None:
+        self.scope = scope
+        self.keeps_alive = keeps_alive
+        self.body = bytearray()
+        self.has_whole_body = False
+        self.has_begun = False
+        self.is_complete = False
+        self.is_disconnected = False
+        self._connection = connection
+        self._is_invited = is_invited
+        self._has_news = False
+        self._news: asyncio.Future[None] | None = None
+        self._head = b""
+        self._is_chunked = False
+        self._length = 0
+
+    async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]]) -> None:
+        """Have the application answer; the connection ends with an incomplete answer."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except Exception as fault:
+            logger.error("the application failed", exc_info=fault)
+        finally:
+            tasks.discard(self.task)
+            if not self.is_complete and not self.is_disconnected:
+                self.keeps_alive = False
+                self._connection.end_exchange()
+
+    def wake(self) -> None:
+        """Let the application receive what has arrived, or that the client has left."""
+        self._has_news = True
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def receive(self) -> Message:
+        """Returns the next part of the body, or after it the end of the connection, once it comes."""
+        if self._is_invited:
+            self._is_invited = False
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not (self.is_disconnected or self.is_complete):
+            self._connection.resume_reading()
+            if not self._has_news:
+                self._news = asyncio.get_running_loop().create_future()
+                await self._news
+            self._has_news = False
+        if self.is_disconnected or self.is_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = bytes(self.body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": not self.has_whole_body}
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, once the client has read those before it."""
+        if self._connection.unread is not None:
+            await self._connection.unread.wait()
+        if self.is_disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message.get("headers", ()))
+            return
+        body, more_body = message.get("body", b""), message.get("more_body", False)
+        if self._is_chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            body += b"" if more_body else b"0\r\n\r\n"
+        elif self.scope["method"] == "HEAD":
+            body = b""
+        else:
+            self._length -= len(body)
+            if self._length < 0 or (self._length and not more_body):
+                raise RuntimeError("the body of an answer is not as long as its head says")
+        self._connection.write(self._head + body)
+        self._head = b""
+        if not more_body:
+            self.is_complete = True
+            self.wake()
+            self._connection.end_exchange()
+
+    def _begin(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+        self.has_begun = True
+        self._is_invited = False
+        # A client that is answered before its whole request was read may not send another one.
+        closes = not (self.keeps_alive and self.has_whole_body)
+        self._is_chunked = self.scope["method"] != "HEAD" and status not in (204, 304)
+        lines = [_STATUS_LINES[status]]
+        for name, value in (*self._connection.default_fields, *fields):
+            if name == b"content-length":
+                self._length, self._is_chunked = int(value), False
+            elif name == b"connection":
+                closes = True
+                continue
+            lines.append(b"%b: %b\r\n" % (name, value))
+        if closes:
+            lines.append(b"connection: close\r\n")
+        if self._is_chunked:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+        if self._head.count(b"\n") != len(lines):
+            raise RuntimeError("a header field of an answer holds a line break")
+        self.keeps_alive = not closes
