@@ -134,7 +134,8 @@ def test_languages_without_statistics_are_never_detected(codes: list[str]) -> No
 @given(text=st.text(st.characters()))
 def test_any_text_has_an_answer(detector: LanguageDetector, text: str) -> None:
     detections = detector.detect(text)
-    assert {detection.language for detection in detections} == {"en", "fr"}
+    # A text in letters that only another language has may name that language as well.
+    assert {detection.language for detection in detections} >= {"en", "fr"}
     assert all(0 <= detection.confidence <= 1 for detection in detections)
     assert detections[0].confidence >= detections[1].confidence
 
