@@ -16,6 +16,8 @@ _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 _NORM_FORMS = {"variance": 0, "standard_deviation": 1, "root_mean_square": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3, "relative_vectors": 4}
+LONGEST_INT8_SUM = 2**31 // (128 * 128) - 1
+"""The most products of two int8 numbers whose sum always fits an int32."""
 _LARGEST = 2**30  # twice as much (distances in both directions) still fits an int32
 
 
@@ -93,6 +95,11 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
     for name, value in config.to_dict().items():
         if isinstance(value, int) and value > _LARGEST:
             raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")
+    longest = max(config.model_dim, config.heads_dim, config.ffn_dim)
+    if precision == "int8" and longest > LONGEST_INT8_SUM:
+        raise NativeError(
+            f"the native library computes int8 sums of up to {LONGEST_INT8_SUM} products, not of {longest}"
+        )
     return NativeConfig(
         source_vocab_size=config.source_vocab_size,
         target_vocab_size=config.target_vocab_size,

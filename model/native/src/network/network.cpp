@@ -72,7 +72,9 @@ Network::Network(const NetworkConfig& config, const Loader& loader)
   }
   if (static_cast<Positions>(config.positions) == Positions::relative) {
     encoder_biases_ = loader.distance_biases("encoder.relative_bias.weight", true);
-    decoder_biases_ = loader.distance_biases("decoder.relative_bias.weight", false);
+    if (!config.has_recurrent_cells) {
+      decoder_biases_ = loader.distance_biases("decoder.relative_bias.weight", false);
+    }
   }
 }
 
