@@ -117,7 +117,8 @@ def _value_type(hint: object) -> "ValueType":
     help="TOML file; later files override earlier ones, and options override all.",
 )
 @click.option("--resume", is_flag=True, help="Continue exactly where the run in this folder stopped.")
-def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
+@click.option("--prepare", is_flag=True, help="Only make the tokenizer and the token ids; train later.")
+def train(files: tuple[Path, ...], resume: bool, prepare: bool, **options: object) -> None:
     """Train a checkpoint from parallel text.
 
     Every value can be set in a TOML file (see examples/) or by an option. Paths in a file are relative to
@@ -126,22 +127,26 @@ def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
-    if is_distributed():
-        with _distributed() as world:
-            _train(files, options, resume=resume, world=world)
-    else:
-        _train(files, options, resume=resume, world=None)
-
-
-def _train(
-    files: tuple[Path, ...], options: dict[str, object], *, resume: bool, world: "World | None"
-) -> None:
     config = load_train_config(files, nested(options))
+    with _world() as world:
+        if prepare:
+            _prepare(config, world)
+        else:
+            _train(config, world, resume=resume)
+
+
+def _prepare(config: TrainConfig, world: "World") -> None:
+    from model.training.run import prepare_run
+
+    data = prepare_run(config, world=world)
+    if world.is_first:
+        click.echo(f"{len(data.pairs):,} directed pairs are prepared in {config.run.folder}")
+
+
+def _train(config: TrainConfig, world: "World", *, resume: bool) -> None:
     from model.training.distributed.device import tuned_cpu
-    from model.training.distributed.world import SINGLE_PROCESS
     from model.training.run import open_run
 
-    world = world or SINGLE_PROCESS
     with tuned_cpu(config.run.threads):
         run = open_run(config, resume=resume, world=world)
         with _first_signal_calls(run.trainer.interrupt, is_silent=not world.is_first):
@@ -166,8 +171,13 @@ def _named_results(run: "Run") -> str:
 
 
 @contextmanager
-def _distributed() -> "Iterator[World]":
-    """Joins the other processes; an error that ends all of them is reported by one process."""
+def _world() -> "Iterator[World]":
+    """Joins the other processes, if torchrun started any; one of them reports an error that ends all."""
+    if not is_distributed():
+        from model.training.distributed.world import SINGLE_PROCESS
+
+        yield SINGLE_PROCESS
+        return
     from model.training.distributed.process_group import join_world
 
     with join_world() as world:

@@ -136,6 +136,23 @@ def open_run(
     return run
 
 
+def prepare_run(config: TrainConfig, *, world: World = SINGLE_PROCESS) -> PreparedData:
+    """Write the tokenizer and the token ids of a run into its folder; `open_run` then begins at once.
+
+    Raises:
+        As open_run.
+    """
+    config = with_held_out_text(config)
+    folder = RunFolder(Path(config.run.folder))
+    with _locked(folder, world) as lock:
+        if world.is_first:
+            is_resumable(folder, config, resume=False)
+        data = prepare_data(config, folder, world=world)
+        if lock is not None:
+            lock.release()
+    return data
+
+
 @contextmanager
 def _locked(folder: RunFolder, world: World) -> Iterator[FolderLock | None]:
     """Lock the folder; after an error it is unlocked, and removed if it is new and holds nothing."""

@@ -93,11 +93,13 @@ def prepare(
 
 def data_fingerprint(
     corpora: Sequence[CorpusConfig],
-    tokenizer_folder: Path,
+    tokenizer_folder: Path | None,
     cleaning: CleaningConfig,
     augmentation: AugmentationConfig = _NO_COPIES,
 ) -> str:
     """SHA-256 of everything that the token ids depend on: contents of the files, not their paths or dates.
+
+    Without a tokenizer it is that of the clean text.
 
     Raises:
         CorpusError: If a file is missing or cannot be read.
@@ -108,7 +110,7 @@ def data_fingerprint(
         parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
     if augmentation.is_on:  # keeps fingerprints from before augmentation existed
         parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
-    files = [tokenizer_folder / name for name in TOKENIZER_FILES]
+    files = [tokenizer_folder / name for name in TOKENIZER_FILES] if tokenizer_folder else []
     parts.extend([path.name, _checksum(path)] for path in files if path.exists())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

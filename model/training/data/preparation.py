@@ -1,5 +1,7 @@
 """ⓐ–ⓓ Prepares the data of a run: tokenizer, token ids, held-out text."""
 
+import dataclasses
+import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +11,7 @@ from itertools import islice
 import torch
 
 from model.evaluation.text import HeldOut
+from model.files import write_text_atomically
 from model.text.languages import are_exchanged
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
@@ -82,8 +85,9 @@ def prepare_data(
         _warn_of_exchange(corpus)
     held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
     with world.main_process_first():
-        is_made = keep_tokenizer or not world.is_first
-        tokenizer = Tokenizer.load(folder.tokenizer) if is_made else _make_tokenizer(config, folder)
+        if world.is_first and not keep_tokenizer:
+            _make_tokenizer(config, folder)
+        tokenizer = Tokenizer.load(folder.tokenizer)
     pairs = prepare(
         config.corpora,
         folder.tokenizer,
@@ -166,16 +170,26 @@ def _held_out_cleaning(config: TrainConfig) -> CleaningConfig:
     return replace(_AS_IT_IS, max_length_tokens=config.network.longest or _ANY_LENGTH)
 
 
-def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> Tokenizer:
+def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> None:
+    """Make the tokenizer, unless the folder has the one of an earlier preparation of the same text."""
+    text = data_fingerprint(config.corpora, None, config.cleaning)
+    origin = json.dumps({"text": text, "vocabulary": dataclasses.asdict(config.vocabulary)}, indent=2)
+    note = folder.data / "tokenizer.json"
+    if note.exists() and note.read_text(encoding="utf-8") == origin:
+        logger.info("the tokenizer was made of the same text before")
+        return
     logger.info("making the tokenizer")
+    note.unlink(missing_ok=True)
     report = CleaningReport()
-    return train_tokenizer(
+    train_tokenizer(
         directed_sentences(config.corpora, config.cleaning, report),
         config.vocabulary,
         target_languages=[target for _, target in config.pairs],
         folder=folder.tokenizer,
         report=report,
     )
+    folder.data.mkdir(exist_ok=True)
+    write_text_atomically(note, origin)
 
 
 def one_pass(pairs: PairDataset | None, max_tokens: int, device: torch.device) -> Sequence[Batch]:

@@ -1,17 +1,19 @@
 """Everything a run reads, made ready or refused."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from model.errors import CorpusError
+from model.errors import CorpusError, TrainingError
 from model.training.config.data import CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.corpus import read_pairs
 from model.training.data.preparation import _warn_of_exchange, prepare_data, with_held_out_text
+from model.training.run import open_run, prepare_run
 from model.training.run_folder.folder import RunFolder
-from tests.model.training.tiny_runs import tiny_values
+from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 
 def test_text_that_cleaning_drops_to_the_last_pair_is_refused_with_the_reasons(tmp_path: Path) -> None:
@@ -60,3 +62,30 @@ def test_nothing_is_held_out_of_little_text_or_where_that_is_off(tmp_path: Path,
     config = corpus_of(tmp_path, count=1000 if held_out else 20_000)
     config = replace(config, validation=replace(config.validation, held_out=held_out))
     assert with_held_out_text(config) == config
+
+
+def test_a_prepared_run_begins_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = prepare_run(tiny_run(tmp_path))
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"lock", "tokenizer", "data"}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the text is prepared already")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("model.training.data.preparation.train_tokenizer", refuse)
+        patch.setattr("model.training.data.dataset_builder.tokenised_chunks", refuse)
+        run = open_run(tiny_run(tmp_path), resume=True)
+    assert run.data.fingerprints == prepared.fingerprints
+    run.run()
+    with pytest.raises(TrainingError, match="holds a run already"):
+        prepare_run(tiny_run(tmp_path))
+
+
+@pytest.mark.parametrize("changes", [{"vocabulary": {"size": 60}}, {"cleaning": {"max_length_words": 9}}])
+def test_a_tokenizer_of_other_settings_is_made_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, dict[str, int]]
+) -> None:
+    prepare_run(tiny_run(tmp_path))
+    with caplog.at_level(logging.INFO, "model"):
+        prepare_run(tiny_run(tmp_path, **changes))
+    assert "making the tokenizer" in caplog.text
