@@ -188,8 +188,10 @@ class _System(NamedTuple):
 
 def _warn_of_language(text: EvaluationText, pair: "Pair", system: _System) -> None:
     """Warns if the references are clearly in another language than the target."""
-    from model.text.languages import LanguageDetector
+    from model.text.languages import LanguageDetector, has_statistics
 
+    if not has_statistics():
+        return
     known = system.translator.card.languages if system.translator is not None else pair
     references = text.references[0] if text.references else []
     sample = "\n".join(filter(None, references[:SAMPLE_LINES]))

@@ -1,10 +1,12 @@
 """① Languages: codes, names, and detection among the languages of the loaded checkpoints."""
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ from model.text.normalisation import clean
 
 if TYPE_CHECKING:
     import lingua
+
+logger = logging.getLogger(__name__)
 
 LANGUAGE_NAMES = {
     "ace": "Acehnese", "acm": "Mesopotamian Arabic", "acq": "Ta'izzi-Adeni Arabic", "aeb": "Tunisian Arabic",
@@ -266,8 +270,19 @@ class LanguageDetector:
         return (builder if len(self._code_of) <= _FEW else builder.with_low_accuracy_mode()).build()
 
 
+@cache
+def has_statistics() -> bool:
+    """Returns whether lingua is installed; its statistics take 96 MB, which a borrowed machine may lack."""
+    if find_spec("lingua") is None:
+        logger.warning("the package lingua-language-detector is missing: languages are not checked")
+        return False
+    return True
+
+
 def are_exchanged(samples: tuple[str, str], languages: tuple[str, str]) -> bool:
-    """Returns whether two columns of text are clearly in each other's language."""
+    """Returns whether two columns of text are clearly in each other's language; False without statistics."""
+    if not has_statistics():
+        return False
     detector = LanguageDetector(languages)
     guesses = [detector.detect(sample)[0] for sample in samples]
     return all(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from model.network.parameters import count_parameters, parameter_shapes
 from model.training.config.train_config import TrainConfig, load_train_config
 from tests.embedded import RECIPE, ROOT
 
@@ -18,6 +19,7 @@ CHANGED = {
     "objective": {"r_drop"},
     "optimisation": {"learning_rate", "average_last"},
     "schedule": {"warmup_steps"},
+    "validation": {"every"},
     "run": {"folder", "start_from", "max_steps", "seed"},
 }
 
@@ -58,6 +60,13 @@ def test_a_language_pair_is_drawn_by_its_size_to_the_power_of_a_third() -> None:
     assert weights == {
         code: round((max(sizes.values()) / size) ** (2 / 3), 1) for code, size in sizes.items()
     }
+
+
+def test_its_checkpoint_in_int8_has_less_than_30_megabytes() -> None:
+    size = FIRST.vocabulary.size
+    shapes = parameter_shapes(FIRST.network.transformer(source_vocab_size=size, target_vocab_size=size))
+    rows = sum(shape[0] for shape in shapes.values() if len(shape) == 2)
+    assert 26e6 < count_parameters(shapes) + 4 * rows < 29e6  # a scale for each row, and 0.5 MB of tokenizer
 
 
 def test_the_script_asks_for_the_data() -> None:

@@ -3,11 +3,13 @@
 import gzip
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
+from model.text.languages import has_statistics
 from tests.model.cli.conftest import Run
 
 Phrases = tuple[tuple[str, str], ...]
@@ -214,6 +216,18 @@ def test_translations_are_as_many_as_the_sentences_within_the_limit(
     assert (result.exit_code, "1 translations of 6 sentences" in result.stderr) == (1, True)
     assert run(*texts, aligned[1], "--limit", 2).exit_code == 0
     assert run(*texts, aligned[1], "--limit", 2, "--against-file", aligned[1]).exit_code == 0
+
+
+def test_without_statistics_languages_are_not_checked(
+    run: Run, aligned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lingua", None)
+    has_statistics.cache_clear()
+    source, reference = aligned
+    arguments = ("evaluate", "--source-file", source, "-s", "en", "-t", "fr", "--reference-file")
+    same = run(*arguments, reference), run(*arguments, source)
+    has_statistics.cache_clear()
+    assert [(each.exit_code, "look like" in each.stderr) for each in same] == [(0, False)] * 2
 
 
 def test_references_in_another_language_are_noticed(run: Run, aligned: tuple[Path, Path]) -> None:
