@@ -56,7 +56,8 @@ def downloaded(name: str, revision: str | None) -> Iterator[tuple[Path, str]]:
     # The package raises errors of its own, of its HTTP client and of the system.
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise CheckpointError(f"cannot get {name} from {constants.ENDPOINT}: {reason[0]}") from error
+        where = f"{constants.ENDPOINT}, and there is no such path"
+        raise CheckpointError(f"cannot get {name} from {where}: {reason[0]}") from error
     with TemporaryDirectory(prefix="dragoman-hub-") as temporary:
         folder = Path(temporary, name.rpartition("/")[2])
         folder.symlink_to(place, target_is_directory=True)

@@ -1,14 +1,22 @@
 """ⓕ `dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.foreign import ForeignModel, Reader
-from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
-from model.checkpoint.manifest import ORIGIN, read_config, write_config, write_errors, write_provenance
+from model.checkpoint.importing.recognise import FORMATS, Format, recognise
+from model.checkpoint.manifest import (
+    ORIGIN,
+    check_format_version,
+    read_config,
+    write_config,
+    write_errors,
+    write_provenance,
+)
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import write_shortlist
 from model.checkpoint.weights import StorageType
@@ -18,8 +26,16 @@ from model.files import atomic_folder
 from model.memory import release_memory
 from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
+from model.validators import require_choice
 
 _MOST_NAMES = 10
+_HINTS = {
+    ".onnx": "for ONNX files, import the PyTorch model that they were made of",
+    ".gguf": "GGUF files hold language models",
+    ".h5": "TensorFlow's weights are not read, PyTorch's of the same model are",
+    ".pt": "for fairseq's files, import what ct2-fairseq-converter makes of them",
+}
+"""What messages add for files that other frameworks make."""
 
 
 def import_model(
@@ -50,7 +66,9 @@ def import_model(
         CheckpointError: If the model is broken, of no known format, or cannot be computed.
         ConfigError: If `format_name` is not the name of a format, or `name` is not the name of a model.
     """
-    chosen = format_named(format_name) if format_name else _recognised(path)
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist")
+    chosen = _named(format_name) if format_name else _recognised(path)
     model = _read(chosen, path, pair)
     known: Mapping[str, object] = {"format": chosen.name, **model.origin, **(origin or {})}
     card = _card(model, path, name or _free_name(model.name, folder), known)
@@ -81,19 +99,32 @@ def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
         raise CheckpointError(f"{path} cannot be read as {chosen.title}: {reason}") from error
 
 
+def _named(name: str) -> Format:
+    require_choice("format", name, [each.name for each in FORMATS])
+    return next(each for each in FORMATS if each.name == name)
+
+
 def _recognised(path: Path) -> Format:
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist")
     problems: list[Exception] = []
-    found = recognise(path, problems)
-    if found is None:
-        for problem in problems:
-            raise CheckpointError(str(problem)) from problem
-        known = ", ".join(each.title for each in FORMATS)
-        names = sorted(each.name for each in path.iterdir())[:_MOST_NAMES] if path.is_dir() else []
-        files = f" (it holds {', '.join(names)})" if names else ""
-        raise CheckpointError(f"{path}{files} is of no format that can be imported: {known}")
-    return found
+    if found := recognise(path, problems):
+        return found
+    raise CheckpointError(str(problems[0]) if problems else _advice(path))
+
+
+def _advice(path: Path) -> str:
+    """Returns the line that tells what to import instead of a path of no known format."""
+    with suppress(CheckpointError):
+        check_format_version(path)
+        return f"{path} is a checkpoint of Dragoman, which needs no import"
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    models = [str(each) for each in inside or [path.parent] if recognise(each)]
+    if models:
+        return f"{path} is not a model itself: import {' or '.join(models[:_MOST_NAMES])}"
+    holds = f" (it holds {', '.join(each.name for each in inside[:_MOST_NAMES])})" if inside else ""
+    ends = {each.suffix for each in (path, *inside)}
+    hint = next((f"; {text}" for end, text in _HINTS.items() if end in ends), "")
+    known = ", ".join(f"{each.title} ({each.files})" for each in FORMATS)
+    return f"{path}{holds} is of no format that can be imported{hint}. Name {known}"
 
 
 def _free_name(name: str, folder: Path) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 from model.errors import CheckpointError
-from model.validators import require_choice
 
 
 @dataclass(frozen=True)
@@ -18,11 +17,13 @@ class Format:
         name: As `--format` takes it.
         title: With its article, for messages.
         module: Name of the module in `model.checkpoint.importing.formats` that reads it.
+        files: What a user must have of such a model, for messages.
     """
 
     name: str
     title: str
     module: str
+    files: str
 
     @property
     def reader(self) -> ModuleType:
@@ -31,23 +32,18 @@ class Format:
 
 
 FORMATS: Sequence[Format] = (
-    Format("marian", "a Marian model", "marian"),
-    Format("argos", "an Argos package", "argos"),
-    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2"),
-    Format("hugging-face", "a Hugging Face folder", "hugging_face"),
-    Format("torch", "a state dict of torch.nn.Transformer", "torch_transformer"),
+    Format("marian", "a Marian model", "marian", "*.bin or *.npz with *.spm"),
+    Format("argos", "an Argos package", "argos", "*.argosmodel"),
+    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2", "model.bin with a vocabulary"),
+    Format("hugging-face", "a Hugging Face folder", "hugging_face", "config.json with weights"),
+    Format(
+        "torch",
+        "a state dict of torch.nn.Transformer",
+        "torch_transformer",
+        "*.pt with source.vocabulary.json",
+    ),
 )
 """All formats, those that are told apart most easily first."""
-
-
-def format_named(name: str) -> Format:
-    """Returns the format of this name.
-
-    Raises:
-        ConfigError: If there is none.
-    """
-    require_choice("format", name, tuple(each.name for each in FORMATS))
-    return next(each for each in FORMATS if each.name == name)
 
 
 def recognise(path: Path, problems: list[Exception] | None = None) -> Format | None:

@@ -38,6 +38,8 @@ def recognises(path: Path) -> bool:
     """Returns whether a file or folder is a package."""
     if path.is_dir():
         return (path / METADATA).is_file() and (path / MODEL / "model.bin").is_file()
+    if path.suffix == ".argosmodel":
+        return path.is_file()
     if not path.is_file() or not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -133,4 +135,4 @@ def _unpack(path: Path, folder: Path) -> None:
         raise CheckpointError(f"{path} is not a readable zip: {reason}") from error
     for name in (METADATA, f"{MODEL}/model.bin"):
         if name not in seen:
-            raise CheckpointError(f"{path}: {name} is missing")
+            raise CheckpointError(f"{path} is not an Argos package: {name} is missing")

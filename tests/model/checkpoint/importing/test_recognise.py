@@ -1,5 +1,6 @@
 """A path that holds another framework's model is named as such wherever a checkpoint is expected."""
 
+import shutil
 import struct
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from model.checkpoint.importing.recognise import FORMATS, recognise
 from model.checkpoint.paths import served_folders
 from model.cli import main
 from model.errors import CheckpointError, ConfigError
+from tests.model.checkpoint.importing.refusals import refused
 
 
 @pytest.fixture(params=["hugging-face", "ctranslate2", "marian"])
@@ -61,10 +63,19 @@ def test_a_damaged_file_is_named(foreign: Path, tmp_path: Path) -> None:
         import_model(foreign, tmp_path / "output")
 
 
-def test_an_unknown_path_is_told_what_can_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(CheckpointError) as raised:
-        import_model(tmp_path, tmp_path / "output")
-    assert all(each.title in str(raised.value) for each in FORMATS)
-    with pytest.raises(CheckpointError, match="does not exist"):
-        import_model(tmp_path / "missing", tmp_path / "output")
+def test_an_unknown_path_is_told_what_can_be_imported(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "model.onnx").write_text("hello")
+    message = refused(folder, "(it holds model.onnx)", "for ONNX files, import the PyTorch model")
+    assert all(f"{each.title} ({each.files})" in message for each in FORMATS)
+    refused(tmp_path / "missing", "does not exist")
+    refused(shutil.copytree(tiny_checkpoint, tmp_path / "own"), "own is a checkpoint of Dragoman")
+    (tmp_path / "cut.argosmodel").write_bytes(b"PK")
+    refused(tmp_path / "cut.argosmodel", "cut.argosmodel is not a readable zip")
+
+
+def test_a_path_beside_or_above_a_model_is_told_the_models(foreign: Path) -> None:
+    (foreign / "notes.txt").write_text("hello")
+    refused(foreign.parent, f"{foreign.parent} is not a model itself: import {foreign}")
+    refused(foreign / "notes.txt", f"notes.txt is not a model itself: import {foreign}")

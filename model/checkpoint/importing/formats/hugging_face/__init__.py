@@ -222,9 +222,7 @@ def _begun(tokenizer: ForeignText, generation: Generation) -> ForeignText:
     """Returns a tokenizer whose translations begin with the token that `generate` always puts first."""
     if generation.forced_id is None:
         return tokenizer
-    pieces = tokenizer.vocabularies.get("target.vocabulary.json") or tokenizer.vocabularies.get(
-        "vocabulary.json"
-    )
+    pieces = list(tokenizer.vocabularies.values())[-1] if tokenizer.vocabularies else []
     if not pieces or generation.forced_id >= len(pieces):
         requirement = "an id of the vocabulary"
         raise refusal(generation.path, "forced_bos_token_id", requirement, generation.forced_id)

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import sentencepiece
-
 from model.checkpoint.card import Pair
 from model.checkpoint.exporting import DESCRIPTION
 from model.checkpoint.importing.foreign import Fields, ForeignText, read_object, refusal
@@ -20,17 +18,35 @@ from model.checkpoint.importing.formats.hugging_face.unigram import (
     has_unigram,
     sentencepiece_model,
 )
-from model.checkpoint.importing.text import Readme, all_pairs, chosen_pairs, named_sides
+from model.checkpoint.importing.text import (
+    Readme,
+    all_pairs,
+    chosen_pairs,
+    filled,
+    load_sentencepiece,
+    named_sides,
+    pieces_of,
+    used_tags,
+)
 from model.errors import CheckpointError
 from model.text.language_codes import bare_tag, language_codes
-from model.text.tokenizer import TokenizerSettings
+from model.text.tokenizer import (
+    SHARED_FILE,
+    SHARED_VOCABULARY,
+    SOURCE_FILE,
+    SOURCE_TAG,
+    SOURCE_VOCABULARY,
+    TARGET_FILE,
+    TARGET_TAG,
+    TARGET_VOCABULARY,
+    TokenizerSettings,
+)
 
 SETTINGS = "tokenizer_config.json"
 _MARIAN = ("source.spm", "target.spm")
 _FAIRSEQ, _T5 = "sentencepiece.bpe.model", "spiece.model"
 _VOCABULARY = "vocab.json"
 _SPECIALS = "special_tokens_map.json"
-_SHARED, _SOURCE, _TARGET = "tokenizer.model", "source.model", "target.model"
 _FAIRSEQ_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 _M2M_LANGUAGES = """
     af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi
@@ -38,7 +54,6 @@ _M2M_LANGUAGES = """
     oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh
     zu
 """  # fmt: skip
-_OF_SOURCE, _OF_TARGET = "{source}", "{target}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +104,13 @@ def read_tokenizer(request: Request) -> ForeignText:
 
 def _marian(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
-    vocabulary = _pieces(folder / _VOCABULARY, request.sizes[0])
-    vocabularies = {"vocabulary.json": vocabulary}
+    vocabulary = _ordered(folder / _VOCABULARY, read_object(folder / _VOCABULARY), request.sizes[0])
+    vocabularies = {SHARED_VOCABULARY: vocabulary}
     files = [folder / name for name in (*_MARIAN, _VOCABULARY)]
     if settings.get("separate_vocabs"):
         files.append(folder / "target_vocab.json")
-        targets = _pieces(files[-1], request.sizes[1])
-        vocabularies = {"source.vocabulary.json": vocabulary, "target.vocabulary.json": targets}
+        targets = _ordered(files[-1], read_object(files[-1]), request.sizes[1])
+        vocabularies = {SOURCE_VOCABULARY: vocabulary, TARGET_VOCABULARY: targets}
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
     tags = _tags(vocabulary)
@@ -111,25 +126,48 @@ def _marian(request: Request) -> ForeignText:
     if unk is None:
         raise refusal(folder / _VOCABULARY, "<unk>", "a piece of the vocabulary", None)
     pairs = chosen_pairs(folder, all_pairs(sources, targets_known), request.pair, tags)
-    return ForeignText(
-        settings=TokenizerSettings(
-            tags=_used(tags, pairs),
-            special_ids={**request.special_ids, "unk": unk},
-            source_begin=[_OF_TARGET] if tags else [],
-            source_end=[vocabulary[request.special_ids["eos"]]],
-            prepare="none",
-        ),
+    return _foreign_text(
+        request,
+        pairs,
+        tags,
+        unk,
+        source_begin=[TARGET_TAG] if tags else [],
+        source_end=[vocabulary[request.special_ids["eos"]]],
         models=_models(files),
         vocabularies=vocabularies,
-        pairs=pairs,
         files=files,
     )
+
+
+def _foreign_text(
+    request: Request,
+    pairs: Sequence[Pair],
+    tags: Mapping[str, str],
+    unk_id: int,
+    *,
+    source_begin: Sequence[str],
+    source_end: Sequence[str],
+    target_begin: Sequence[str] = (),
+    models: Mapping[str, bytes | Path],
+    vocabularies: Mapping[str, Sequence[str]],
+    files: Sequence[Path],
+) -> ForeignText:
+    """Returns a tokenizer for text as typed, with the tags of the languages that are translated."""
+    settings = TokenizerSettings(
+        tags=used_tags(tags, pairs),
+        special_ids={**request.special_ids, "unk": unk_id},
+        source_begin=source_begin,
+        source_end=source_end,
+        target_begin=target_begin,
+        prepare="none",
+    )
+    return ForeignText(settings=settings, models=models, vocabularies=vocabularies, pairs=pairs, files=files)
 
 
 def _exported(request: Request, own: Fields) -> ForeignText:
     """Returns the tokenizer of an exported checkpoint of ours: the models' own ids, our preparation."""
     files = [request.folder / name for name in _MARIAN]
-    processor = _processor(files[0])
+    processor = load_sentencepiece(files[0])
     tags = own.text_by_name("language_tags")
     return ForeignText(
         settings=TokenizerSettings(
@@ -147,8 +185,8 @@ def _exported(request: Request, own: Fields) -> ForeignText:
 
 def _models(files: Sequence[Path]) -> dict[str, Path]:
     """Returns the models of both sides by our names: one if they are equal."""
-    is_one = len({_processor(path).serialized_model_proto() for path in files[:2]}) == 1
-    return {_SHARED: files[0]} if is_one else {_SOURCE: files[0], _TARGET: files[1]}
+    is_one = len({load_sentencepiece(path).serialized_model_proto() for path in files[:2]}) == 1
+    return {SHARED_FILE: files[0]} if is_one else {SOURCE_FILE: files[0], TARGET_FILE: files[1]}
 
 
 def _m2m(request: Request) -> ForeignText:
@@ -159,78 +197,64 @@ def _m2m(request: Request) -> ForeignText:
     pieces = _ordered(folder / _VOCABULARY, numbered, len(numbered))
     # The file may number the tags itself.
     pieces = [*pieces, *(name for name in names if name not in numbered)]
-    files = [folder / _FAIRSEQ, folder / _VOCABULARY, *_present(folder, _SPECIALS)]
+    files = [folder / _FAIRSEQ, folder / _VOCABULARY]
     is_small = "small100" in f"{settings.text('tokenizer_class')} {folder.name}".lower().replace("-", "")
-    frames = (
-        {"source_begin": [_OF_TARGET]}
-        if is_small
-        else {"source_begin": [_OF_SOURCE], "target_begin": [_OF_TARGET]}
-    )
-    return _tagged(request, pieces, names, frames, files, folder / _FAIRSEQ)
+    begin, target_begin = (TARGET_TAG, []) if is_small else (SOURCE_TAG, [TARGET_TAG])
+    return _tagged(request, pieces, names, [begin], ["</s>"], target_begin, files)
 
 
 def _fairseq(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
-    path, model, processor = _model(folder, _FAIRSEQ)
+    path, model = _model(folder, _FAIRSEQ)
     names = _languages(folder)
-    own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
+    own = pieces_of(load_sentencepiece(path, model))
     # A tokenizer.json numbers all pieces itself.
-    pieces = own if path.name == TOKENIZER else [*_FAIRSEQ_SPECIALS, *own[3:], *names, "<mask>"]
-    files = [path, *_present(folder, _SPECIALS)]
-    kind = settings.text("tokenizer_class").removesuffix("Fast")
-    is_old_mbart = kind == "MBartTokenizer"
-    frames: dict[str, Sequence[str]] = {"source_begin": [_OF_SOURCE], "target_begin": [_OF_TARGET]}
+    pieces = own if model else [*_FAIRSEQ_SPECIALS, *own[3:], *names, "<mask>"]
+    is_old_mbart = settings.text("tokenizer_class").removesuffix("Fast") == "MBartTokenizer"
+    begin, end, target_begin = [SOURCE_TAG], ["</s>"], [TARGET_TAG]
     if is_old_mbart or settings.get("legacy_behaviour"):
-        frames |= {"source_begin": [], "source_end": ["</s>", _OF_SOURCE]}
-    if is_old_mbart:
-        frames["target_begin"] = []
-    found = _tagged(request, pieces, names, frames, files, model)
+        begin, end = [], ["</s>", SOURCE_TAG]
     if not is_old_mbart:
-        return found
-    targets = {target for _, target in found.pairs}
+        return _tagged(request, pieces, names, begin, end, target_begin, [path], model)
+    found = _tagged(request, pieces, names, begin, end, [], [path], model)
+    targets = list(dict.fromkeys(target for _, target in found.pairs))
     if len(targets) > 1:
         raise CheckpointError(f"{folder} begins each translation with its language: name one with `--pair`")
-    return _with_start(found, pieces)
-
-
-def _with_start(tokenizer: ForeignText, pieces: Sequence[str]) -> ForeignText:
-    target = next(target for _, target in tokenizer.pairs)
-    return replace(tokenizer, start_id=pieces.index(tokenizer.settings.tags[target]))
+    return replace(found, start_id=pieces.index(found.settings.tags[targets[0]]))
 
 
 def _tagged(
     request: Request,
     pieces: Sequence[str],
     names: Sequence[str],
-    frames: Mapping[str, Sequence[str]],
+    source_begin: Sequence[str],
+    source_end: Sequence[str],
+    target_begin: Sequence[str],
     files: Sequence[Path],
-    model: bytes | Path,
+    model: bytes | None = None,
 ) -> ForeignText:
-    """Returns a tokenizer whose languages are the tags that it lists."""
+    """Returns a tokenizer whose languages are the tags that it lists; the first file is its model."""
     codes = language_codes(names)
     tags = {codes[name]: name for name in names if name in codes}
-    pairs = chosen_pairs(request.folder, all_pairs(tags, tags), request.pair, tags)
-    unk = pieces.index("<unk>")
-    return ForeignText(
-        settings=TokenizerSettings(
-            tags=_used(tags, pairs),
-            special_ids={**request.special_ids, "unk": unk},
-            source_end=frames.get("source_end", ["</s>"]),
-            source_begin=frames["source_begin"],
-            target_begin=frames.get("target_begin", []),
-            prepare="none",
-        ),
-        models={_SHARED: model},
-        vocabularies={"vocabulary.json": _filled(request, pieces, request.sizes[0])},
-        pairs=pairs,
-        files=files,
+    return _foreign_text(
+        request,
+        chosen_pairs(request.folder, all_pairs(tags, tags), request.pair, tags),
+        tags,
+        pieces.index("<unk>"),
+        source_begin=source_begin,
+        source_end=source_end,
+        target_begin=target_begin,
+        models={SHARED_FILE: model or files[0]},
+        vocabularies={SHARED_VOCABULARY: _of_all_rows(request, pieces)},
+        files=[*files, *_present(request.folder, _SPECIALS)],
     )
 
 
 def _t5(request: Request) -> ForeignText:
     folder = request.folder
-    path, model, processor = _model(folder, _T5)
-    own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
+    path, model = _model(folder, _T5)
+    processor = load_sentencepiece(path, model)
+    own = pieces_of(processor)
     tags = _tags(own)
     tasks = _tasks(request.config)
     languages = request.readme.sources or list(tags)
@@ -244,17 +268,15 @@ def _t5(request: Request) -> ForeignText:
     prefix = [
         piece if piece in own else own[processor.unk_id()] for piece in processor.encode(text, out_type=str)
     ]
-    return ForeignText(
-        settings=TokenizerSettings(
-            tags=_used(tags, pairs),
-            special_ids={**request.special_ids, "unk": processor.unk_id()},
-            source_begin=[_OF_TARGET] if tags else prefix,
-            source_end=[own[request.special_ids["eos"]]],
-            prepare="none",
-        ),
-        models={_SHARED: model},
-        vocabularies={"vocabulary.json": _filled(request, own, request.sizes[0])},
-        pairs=pairs,
+    return _foreign_text(
+        request,
+        pairs,
+        tags,
+        processor.unk_id(),
+        source_begin=[TARGET_TAG] if tags else prefix,
+        source_end=[own[request.special_ids["eos"]]],
+        models={SHARED_FILE: model or path},
+        vocabularies={SHARED_VOCABULARY: _of_all_rows(request, own)},
         files=[path],
     )
 
@@ -278,12 +300,6 @@ def _tags(pieces: Sequence[str]) -> dict[str, str]:
     return {code: piece for piece, code in codes.items()}
 
 
-def _used(tags: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, str]:
-    """Returns the tags of the languages that are translated."""
-    used = {code for pair in pairs for code in pair}
-    return {code: piece for code, piece in tags.items() if code in used}
-
-
 def _languages(folder: Path, default: Sequence[str] = ()) -> list[str]:
     """Returns the pieces of languages in the order of their ids."""
     for name in (SETTINGS, _SPECIALS):
@@ -298,10 +314,6 @@ def _languages(folder: Path, default: Sequence[str] = ()) -> list[str]:
     raise refusal(folder / _SPECIALS, "additional_special_tokens", "the languages in the order of ids", None)
 
 
-def _pieces(path: Path, rows: int) -> list[str]:
-    return _ordered(path, read_object(path), rows)
-
-
 def _ordered(path: Path, numbered: Mapping[str, object], rows: int) -> list[str]:
     """Returns pieces by id; ids without a piece get a placeholder."""
     pieces: list[str | None] = [None] * rows
@@ -312,34 +324,21 @@ def _ordered(path: Path, numbered: Mapping[str, object], rows: int) -> list[str]
     return [f"<unused{id_}>" if piece is None else piece for id_, piece in enumerate(pieces)]
 
 
-def _filled(request: Request, pieces: Sequence[str], rows: int) -> list[str]:
+def _of_all_rows(request: Request, pieces: Sequence[str]) -> list[str]:
     """Returns as many pieces as the network has rows."""
+    rows = request.sizes[0]
     if len(pieces) > rows:
-        raise refusal(
-            request.config.path, "vocab_size", f"at least {len(pieces)}, as the tokenizer has", rows
-        )
-    return [*pieces, *(f"<unused{id_}>" for id_ in range(len(pieces), rows))]
+        requirement = f"at least {len(pieces)}, as the tokenizer has"
+        raise refusal(request.config.path, "vocab_size", requirement, rows)
+    return filled(pieces, rows)
 
 
 def _present(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names if (folder / name).is_file()]
 
 
-def _model(folder: Path, name: str) -> tuple[Path, bytes | Path, sentencepiece.SentencePieceProcessor]:
-    """Returns the file that was read, the model, and the model loaded: of this name, or of tokenizer.json."""
-    path = folder / name if (folder / name).is_file() else folder / TOKENIZER
-    if path.name != TOKENIZER:
-        return path, path, _processor(path)
-    model = sentencepiece_model(path)
-    return path, model, _processor(path, model)
-
-
-def _processor(path: Path, model: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
-    """Loads a model file, or the model that a file was converted to."""
-    try:
-        content = path.read_bytes() if model is None else model
-        return sentencepiece.SentencePieceProcessor(model_proto=content or b"\xff")
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is not a SentencePiece model") from error
+def _model(folder: Path, name: str) -> tuple[Path, bytes | None]:
+    """Returns the file that holds the model, and the model itself if that file is a tokenizer.json."""
+    if (folder / name).is_file():
+        return folder / name, None
+    return folder / TOKENIZER, sentencepiece_model(folder / TOKENIZER)

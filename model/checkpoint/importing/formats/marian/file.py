@@ -141,7 +141,9 @@ class MarianFile(ForeignTensors):
             end = start + length
             where = f"{self.path}: tensor {name!r}"
             if end > size:
-                raise CheckpointError(f"{where} must end by byte {size}, but ends at {end} instead")
+                raise CheckpointError(
+                    f"{where} must end by byte {size}, but ends at {end}: the file is truncated"
+                )
             if name in self:
                 raise CheckpointError(f"{where} is there twice")
             dtype = _QUANTISED_TYPES.get(type_) or _TYPES.get(type_)

@@ -154,7 +154,9 @@ def _weights(folder: Path, where: Path, decoder: Mapping[str, object]) -> Path:
 
 
 def _both_sides(where: Path, found: Sequence[Path]) -> tuple[Path, Path]:
-    if len(found) not in (1, 2):
+    if not found:
+        raise CheckpointError(f"{where}: the vocabulary is missing: put the model's *.spm beside its weights")
+    if len(found) > 2:
         raise refusal(where, "vocabs", "one or two files", [each.name for each in found])
     # In the order of names, `source` comes before `target` and `src` before `trg`.
     return found[0], found[-1]

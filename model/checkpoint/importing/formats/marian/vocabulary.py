@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import sentencepiece
-
 from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.formats.marian.file import read_yaml, unpacked
 from model.checkpoint.importing.formats.marian.folder import MarianFolder
+from model.checkpoint.importing.text import filled, load_sentencepiece, pieces_of
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.language_codes import bare_tag, language_codes
@@ -80,7 +79,7 @@ class Vocabulary:
         rows = config.bos_id
         if not self.is_list and all(len(pieces) == rows for pieces in self.pieces):
             return {}
-        source, target = ([*pieces, *_unused(len(pieces), rows)] for pieces in self.pieces)
+        source, target = (filled(pieces, rows) for pieces in self.pieces)
         if source == target:
             return {SHARED_VOCABULARY: source}
         return {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
@@ -99,11 +98,11 @@ def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> Vocabulary:
     is_list = not folder.vocabularies[0].name.endswith(_SENTENCEPIECE)
     paths = folder.sentencepiece if is_list else folder.vocabularies
     contents = [unpacked(path) for path in paths]
-    processors = [_processor(path, content) for path, content in zip(paths, contents, strict=True)]
+    processors = [load_sentencepiece(path, content) for path, content in zip(paths, contents, strict=True)]
     if is_list:
         source, target = (_pieces_of_list(path) for path in folder.vocabularies)
     else:
-        source, target = (_pieces_of_model(processor) for processor in processors)
+        source, target = map(pieces_of, processors)
     for path, pieces, size in zip(folder.vocabularies, (source, target), sizes, strict=True):
         if len(pieces) > size:
             raise refusal(path, "size", f"at most {size}, the rows of the embedding", len(pieces))
@@ -116,20 +115,6 @@ def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> Vocabulary:
         models=dict(zip(names, contents, strict=False)),
         is_list=is_list,
     )
-
-
-def _processor(path: Path, content: bytes) -> sentencepiece.SentencePieceProcessor:
-    try:
-        if not content:
-            raise RuntimeError("empty")  # SentencePiece itself accepts it
-        return sentencepiece.SentencePieceProcessor(model_proto=content)
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is not a SentencePiece model") from error
-
-
-def _pieces_of_model(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
-    pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
-    return pieces
 
 
 def _pieces_of_list(path: Path) -> list[str]:
@@ -148,7 +133,3 @@ def _common_id(folder: MarianFolder, sides: tuple[Sequence[str], Sequence[str]],
     if source != target:
         raise refusal(folder.vocabularies[1], piece, f"id {source}, as on the source's side", target)
     return source
-
-
-def _unused(first: int, end: int) -> list[str]:
-    return [f"<unused{id_}>" for id_ in range(first, end)]

@@ -154,7 +154,7 @@ def _short(lists: Sequence[Sequence[int]], end: int | None = None) -> Callable[[
     [
         ("vocab.enfr.spm", _text(""), ("vocab.enfr.spm is not a SentencePiece model",)),
         ("vocab.enfr.spm", _text("text"), ("vocab.enfr.spm is not a SentencePiece model",)),
-        ("vocab.enfr.spm", Path.unlink, ("`vocabs` must be one or two files",)),
+        ("vocab.enfr.spm", Path.unlink, ("the vocabulary is missing: put the model's *.spm",)),
         ("config.yml", _text("models: [other.bin]"), ("config.yml: `models`", "'other.bin'")),
         ("config.yml", _text("models: [../../etc/passwd]"), ("config.yml: `models`", "files of this folder")),
         ("config.yml", _text(f"models: [{MODEL}, {MODEL}]"), ("config.yml: `models` must be one file",)),
