@@ -3,7 +3,7 @@
 The service takes the same steps (`document_translation`) around its own queue: its translations are equal.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from model.translation.document_translation import (
 )
 from model.translation.result import SentenceTranslation, Translation
 from model.translation.second_attempt import better_of, second_request
+from model.validators import require_integer
 
 Progress = Callable[[int], object]
 
@@ -142,6 +143,10 @@ class Translator:
         factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)
         return cls.of(checkpoint, factory, retries=retries)
 
+    def __repr__(self) -> str:
+        where = f"{self.precision} on {self.device}"
+        return f"<Translator {self.card.name} {self.card.version}, {len(self.card.pairs)} pairs, {where}>"
+
     @property
     def has_shortlist(self) -> bool:
         """Whether only the tokens of the checkpoint's shortlist are produced."""
@@ -238,6 +243,7 @@ class Translator:
             TextTooLongError: If a single character is over the checkpoint's limit and `too_long` is None.
             InputError: If the network cannot read a sentence; see `decode`.
             DecodingError: If a sentence failed; see `decode`.
+            TypeError: If `texts` is neither a string nor a sequence of strings.
         """
         if isinstance(texts, str):
             (translation,) = self.translate(
@@ -252,6 +258,7 @@ class Translator:
                 progress=progress,
             )
             return translation
+        _require_strings(texts)
         pair = resolve_pair(self.card, source, target)
         read = partial(
             DocumentTranslation.read,
@@ -277,6 +284,44 @@ class Translator:
         if self.retries and options is None:
             sentences = self._improved(sentences)
         return rebuild_all(documents, sentences)
+
+    def translate_iter(
+        self,
+        texts: Iterable[str],
+        *,
+        source: str,
+        target: str,
+        batch_size: int = 1024,
+        options: DecodeOptions | None = None,
+        splitting: Splitting = "sentences",
+        glossary: Mapping[str, str] | None = None,
+    ) -> Iterator[Translation]:
+        """Translates any number of texts, for example the lines of a file, and yields them in order.
+
+        Args:
+            texts: Texts, which are read as the translations are taken.
+            source: Language code.
+            target: Language code.
+            batch_size: Number of texts that are read and translated together.
+            options: How to decode; None uses the checkpoint's defaults.
+            splitting: Where the sentences of a text end.
+            glossary: The translation that each term must have.
+
+        Raises:
+            ConfigError: If `batch_size` is not positive; otherwise as `translate`.
+        """
+        require_integer("batch_size", batch_size, 1)
+        remaining = enumerate(texts)
+        while batch := list(islice(remaining, batch_size)):
+            yield from self.translate(
+                [text for _, text in batch],
+                source=source,
+                target=target,
+                options=options,
+                fields=[f"texts[{number}]" for number, _ in batch],
+                splitting=splitting,
+                glossary=glossary,
+            )
 
     def translate_file(
         self,
@@ -361,6 +406,16 @@ class Translator:
             if not isinstance(result, TranslationError):
                 improved[i] = better_of(improved[i], request, result, self.tokenizer)
         return improved
+
+
+def _require_strings(texts: object) -> None:
+    """Refuses what is no sequence of strings, in words that name what it is."""
+    if not isinstance(texts, Sequence):
+        kind = type(texts).__name__
+        raise TypeError(f"texts must be a string or a sequence of strings, but is {kind}; see translate_iter")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"texts[{index}] must be a string, but is {type(text).__name__}")
 
 
 def _default_fields(count: int) -> list[str]:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import torch
 import dragoman
 from model.checkpoint.folder import load_checkpoint
 from model.decoding.factory import torch_engine
-from model.errors import CheckpointError, DecodingError, UnsupportedLanguageError
+from model.errors import CheckpointError, ConfigError, DecodingError, UnsupportedLanguageError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.translation.document_translation import with_alternatives
 from model.translation.translator import Translator
@@ -40,6 +42,34 @@ def test_one_text_gives_one_string(translator: Translator) -> None:
     skipped: list[str] = []
     translator.translate("cat " * 70, source="en", target="fr", fields=["line 8"], too_long=skipped.append)
     assert skipped == ["line 8"]
+
+
+def test_an_iterator_is_read_a_batch_at_a_time(translator: Translator) -> None:
+    read: list[int] = []
+
+    def lines() -> Iterator[str]:
+        for number, line in enumerate(("Thank you.", "", "The cat sleeps.", "I am hungry.", "Thank you.")):
+            read.append(number)
+            yield line
+
+    translations = translator.translate_iter(lines(), source="en", target="fr", batch_size=2)
+    assert read == []
+    assert next(translations) == "Merci."
+    assert read == [0, 1]
+    assert list(translations) == ["", "Le chat dort.", "J'ai faim.", "Merci."]
+
+
+def test_what_is_no_text_is_named(translator: Translator) -> None:
+    with pytest.raises(TypeError, match=r"a sequence of strings, but is int; see translate_iter"):
+        translator.translate(5, source="en", target="fr")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"texts\[1\] must be a string, but is NoneType"):
+        translator.translate(["Thank you.", None], source="en", target="fr")  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="batch_size"):
+        next(translator.translate_iter(["Thank you."], source="en", target="fr", batch_size=0))
+
+
+def test_it_describes_itself_in_a_line(translator: Translator) -> None:
+    assert re.fullmatch(r"<Translator \S+ 1, 2 pairs, int8 on cpu>", repr(translator))
 
 
 def test_the_public_api_is_the_translator() -> None:
