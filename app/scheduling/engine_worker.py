@@ -8,6 +8,8 @@ engine gets less to do for a while (see OomBackoff).
 import dataclasses
 import logging
 import math
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -43,6 +45,8 @@ BACKOFF_SECONDS: Final = 30.0
 # half as long again (docs/journal.md).
 _CALL_SECONDS = 0.005
 _MAX_STEPS = 1000
+# By how much the priority of an engine's thread is lower than that of the event loop.
+_NICENESS = 5
 
 
 def as_failure(fault: Exception) -> TranslationError | ServiceError:
@@ -341,6 +345,10 @@ class EngineWorker:
             batch.interrupt()
 
     def _run(self) -> None:
+        if sys.platform == "linux":
+            # There, this is the priority of the thread. The event loop runs first: it refuses requests and
+            # answers probes quickly even when the engines could use all cores (docs/journal.md).
+            os.nice(_NICENESS)
         try:
             self._work()
         except Exception as fault:

@@ -2,7 +2,7 @@
 
 To read, check and tokenise a request takes the event loop about half a millisecond. If 800 requests started
 in one iteration, all others would wait for a third of a second, those included that are refused at once.
-A few requests start together, because engines decode requests that arrive together more efficiently.
+The limit must stay above what the engines finish in an iteration, or they run out of sentences.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from typing import Final
 from app.scheduling.fair_queue import FairQueue
 
 _PER_ITERATION: Final = 16
-_PER_CROWDED_ITERATION: Final = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -28,13 +27,11 @@ class StartLimiter:
     Only the event loop uses it.
 
     Args:
-        limit: Highest number of starts in an iteration while at most as many requests wait.
-        crowded_limit: Highest number of starts in an iteration while more requests wait.
+        limit: Highest number of starts in an iteration.
     """
 
-    def __init__(self, limit: int = _PER_ITERATION, crowded_limit: int = _PER_CROWDED_ITERATION) -> None:
+    def __init__(self, limit: int = _PER_ITERATION) -> None:
         self._limit = limit
-        self._crowded_limit = crowded_limit
         self._num_started = 0
         self._queue: FairQueue[_Waiting] = FairQueue()
 
@@ -62,8 +59,7 @@ class StartLimiter:
     def _start_waiting(self) -> None:
         """Begin a new iteration: the event loop has polled its sockets since the last one."""
         self._num_started = 0
-        most = self._limit if len(self._queue) <= self._limit else self._crowded_limit
-        while self._num_started < most and (waiting := self._queue.first(lambda _: True)) is not None:
+        while self._num_started < self._limit and (waiting := self._queue.first(lambda _: True)) is not None:
             self._queue.serve(waiting)
             if not waiting.released.done():
                 waiting.released.set_result(None)

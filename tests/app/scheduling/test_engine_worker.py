@@ -1,5 +1,7 @@
 """Engine workers: steps, faults that are isolated, memory that runs out, and the thread around them."""
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -453,11 +455,13 @@ class Heard:
         self.taken_jobs: list[SentenceJob] = []
         self.finished: list[SentenceJob] = []
         self.threads: set[str] = set()
+        self.niceness = 0
 
     def stepped(self, results: StepResults, seconds: float) -> None:
         assert seconds >= 0
-        self.finished += [job for job, _ in results.finished]
         self.threads.add(threading.current_thread().name)
+        self.niceness = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        self.finished += [job for job, _ in results.finished]
 
 
 @pytest.fixture
@@ -502,6 +506,18 @@ def test_a_worker_decodes_on_its_own_thread_until_it_is_stopped(
     put(dispatcher, [job("late")])
     assert len(heard.taken_jobs) == 3
     assert worker.silent_since() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
+def test_the_event_loop_runs_before_the_engines(
+    dispatcher: Dispatcher, worker: EngineWorker, job: NewJob, heard: Heard
+) -> None:
+    worker.start()
+    put(dispatcher, [job("a")])
+    until(lambda: bool(heard.finished))
+    dispatcher.stop()
+    assert worker.join(5)
+    assert heard.niceness > os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 def test_a_thread_that_was_never_started_has_ended(worker: EngineWorker) -> None:
