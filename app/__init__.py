@@ -1,1 +1,5 @@
-"""The online service: HTTP and asyncio; never imports torch."""
+"""The online service: HTTP and asyncio; never imports torch.
+
+`main` puts the application together, and `settings` has every setting. A setting that concerns one request is
+read where its subject is handled. The page's texts in every language are in `web/words.js`.
+"""

@@ -1,4 +1,4 @@
-"""Engines that turn token ids into token ids: ours and peers, each loaded in a process of its own."""
+"""Engines that turn token ids into token ids: ours and others', each in a process of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

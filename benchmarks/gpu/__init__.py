@@ -1,1 +1,1 @@
-"""A session on a GPU: what was predicted, beside what is measured. PyTorch is enough for most of it."""
+"""One session on a GPU: its parts check and measure, and predicted figures stand next to the results."""

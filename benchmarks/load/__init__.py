@@ -1,1 +1,1 @@
-"""The load generator: scenarios against a running service, and what a service must show under each."""
+"""The load generator: scenarios against a running service, and the objectives that each must meet."""

@@ -1,4 +1,4 @@
-"""Services over HTTP: ours, peers of it, and ours over a null backend; each runs as a process."""
+"""Services over HTTP, each in a process: ours, FastAPI with CTranslate2, and ours with a null engine."""
 
 import os
 import signal

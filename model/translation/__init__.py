@@ -1,1 +1,4 @@
-"""Texts in, translations out: documents, quality checks, second attempts, and `Translator`."""
+"""Texts in, translations out: documents, quality checks, second attempts, and `Translator`.
+
+`quality_checks` decides which translations look broken, `second_attempt` how they are translated again.
+"""

@@ -1,1 +1,4 @@
-"""The same service in the words of DeepL's API, versions 2 and 3, for programs written for that one."""
+"""DeepL's API, versions 2 and 3, over the same service: its paths, fields, glossaries and documents.
+
+`refusals` lists the parameters that this service lacks.
+"""

@@ -1,1 +1,1 @@
-"""Training on batches: the loss, the optimiser, the learning rate, and one update of the weights."""
+"""One update of the weights: the loss, the optimiser and its state, the learning rate, and measurements."""

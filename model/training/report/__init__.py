@@ -1,1 +1,1 @@
-"""Progress, log, provenance and the HTML report of a run."""
+"""The HTML report of a run: curves, attention maps, sentences. Log and provenance are in `run_folder`."""

@@ -1,1 +1,1 @@
-"""What a run writes: its folder, its state, and the checkpoints that it keeps."""
+"""What a run writes: its folder, log and state, the checkpoints that it keeps, and their provenance."""

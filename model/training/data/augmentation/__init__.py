@@ -1,1 +1,1 @@
-"""ⓓ Altered copies of training pairs, which teach a network what users type, not only edited sentences."""
+"""ⓓ Altered copies of training pairs, in capitals or with typing errors for instance, as users type."""
