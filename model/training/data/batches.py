@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
-from types import TracebackType
 from typing import Self, TypeVar
 
 import numpy as np
@@ -323,14 +322,6 @@ class BatchStream(Iterator[Batch]):
         if isinstance(self._running, Prefetcher):
             self._running.close()
         self._running = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self) -> Iterator[Batch]:
         batches = _batches_from(self._planner, self._maker, self._epoch, self._next_index)

@@ -6,8 +6,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -29,7 +27,6 @@ from model.training.data.dataset import (
     PairDataset,
     Rows,
     Section,
-    TokenStore,
     TokenWriter,
     write_index,
 )
@@ -79,11 +76,17 @@ def prepare(
             corpora, tokenizer, cleaning, report, augmentation, rank=world.rank, size=world.size
         )
         try:
-            if world.size == 1:
+            blocks: Iterable[_Block] = map(_Block.of, chunks)
+            parts = folder.with_name(f".{folder.name}.parts")
+            if world.size > 1:
+                _write_part(blocks, report, fingerprint, parts / str(world.rank))
+                world.all_max(0)
+                blocks = _joined(parts, report, fingerprint, world.size)
+            if world.is_first:
                 with atomic_folder(folder) as unfinished:
-                    _write(map(_Block.of, chunks), report, tokenizer, fingerprint, unfinished)
-            else:
-                _write_together(chunks, report, tokenizer, fingerprint, folder, world)
+                    _write(blocks, report, tokenizer, fingerprint, unfinished)
+                shutil.rmtree(parts, ignore_errors=True)
+            world.all_max(0)
         except OSError as error:
             raise CorpusError(f"{folder}: tokenised text cannot be written ({error.strerror})") from error
     if (finished := _finished(folder, fingerprint)) is None:
@@ -133,133 +136,99 @@ def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
 
 
 class _Block(NamedTuple):
-    """A chunk as arrays; `kinds` counts the altered copies."""
+    """A chunk as arrays.
 
-    direction: tuple[str, str]
+    Attributes:
+        number: That of the chunk.
+        direction: (source, target) codes.
+        weight: How often each pair is drawn in an epoch.
+        kinds: Number of altered copies by kind.
+        sources: Token ids.
+        targets: Token ids.
+    """
+
+    number: int
+    direction: Sequence[str]
     weight: float
+    kinds: Mapping[str, int]
     sources: Rows
     targets: Rows
-    kinds: Mapping[str, int]
 
     @classmethod
     def of(cls, chunk: TokenChunk) -> Self:
-        sources, targets = (Rows.of([pair[side] for pair in chunk.pairs]) for side in (0, 1))
-        return cls(chunk.direction, chunk.weight, sources, targets, Counter(chunk.kinds))
+        rows = (Rows.of([pair[side] for pair in chunk.pairs]) for side in (0, 1))
+        return cls(chunk.number, chunk.direction, chunk.weight, Counter(chunk.kinds), *rows)
+
+    def save(self, file: Path) -> None:
+        """Write the block into a file of its own."""
+        described = np.array(json.dumps(self[:4]))
+        np.savez(file, described, *self.sources, *self.targets)
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """Read what `save` wrote."""
+        with np.load(file) as saved:
+            described, *arrays = (saved[f"arr_{i}"] for i in range(5))
+        number, direction, weight, kinds = json.loads(str(described))
+        return cls(number, direction, weight, kinds, Rows(*arrays[:2]), Rows(*arrays[2:]))
 
 
-def _write_together(
-    chunks: Iterable[TokenChunk],
-    report: CleaningReport,
-    tokenizer: Tokenizer,
-    fingerprint: str,
-    folder: Path,
-    world: World,
-) -> None:
-    """Write the part of this process; the first process then joins all parts in the order of the chunks."""
-    parts = folder.with_name(f".{folder.name}.parts")
-    with atomic_folder(parts / str(world.rank)) as unfinished:
-        _write_part(chunks, report, tokenizer, fingerprint, unfinished)
-    world.all_max(0)
-    if world.is_first:
-        joined = _Parts([parts / str(rank) for rank in range(world.size)], tokenizer, fingerprint)
-        for other in joined.recounted[1:]:
-            report.recount(other, "too_long")
-        with atomic_folder(folder) as unfinished:
-            _write(joined.blocks(), report, tokenizer, fingerprint, unfinished)
-        shutil.rmtree(parts)
-    world.all_max(0)
+def _write_part(blocks: Iterable[_Block], report: CleaningReport, fingerprint: str, folder: Path) -> None:
+    """Write what this process tokenised, a file a block, and what it counted."""
+    with atomic_folder(folder) as part:
+        for place, block in enumerate(blocks):
+            block.save(part / f"{block.number:09d}-{place:09d}.npz")
+        described = {"fingerprint": fingerprint, "recounted": report.recounted}
+        (part / _PART_FILE).write_text(json.dumps(described), encoding="utf-8")
 
 
-def _write_part(
-    chunks: Iterable[TokenChunk], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
-) -> None:
-    described: list[dict[str, object]] = []
-
-    def blocks() -> Iterator[_Block]:
-        for chunk in chunks:
-            block = _Block.of(chunk)
-            described.append(
-                {
-                    "number": chunk.number,
-                    "direction": chunk.direction,
-                    "weight": chunk.weight,
-                    "pairs": len(chunk.pairs),
-                    "kinds": block.kinds,
-                }
-            )
-            yield block
-
-    _write_pairs(blocks(), tokenizer, folder)
-    part = {"fingerprint": fingerprint, "recounted": report.recounted, "chunks": described}
-    (folder / _PART_FILE).write_text(json.dumps(part), encoding="utf-8")
-
-
-class _Parts:
-    """The parts of all processes.
+def _joined(parts: Path, report: CleaningReport, fingerprint: str, size: int) -> Iterator[_Block]:
+    """The blocks of all parts in the order of their numbers; `report` gets what the other processes counted.
 
     Raises:
         CorpusError: If a part is made of other text.
     """
-
-    def __init__(self, folders: Sequence[Path], tokenizer: Tokenizer, fingerprint: str) -> None:
-        described = [json.loads((each / _PART_FILE).read_text(encoding="utf-8")) for each in folders]
-        if any(each["fingerprint"] != fingerprint for each in described):
-            raise CorpusError(f"{folders[0].parent} is not made of what is here: {_OTHER_FILES}")
-        self.recounted: list[int] = [each["recounted"] for each in described]
-        self._chunks = [each["chunks"] for each in described]
-        self._sources = [TokenStore(each, SOURCE, tokenizer.source_vocab_size) for each in folders]
-        self._targets = [TokenStore(each, TARGET, tokenizer.target_vocab_size) for each in folders]
-
-    def blocks(self) -> Iterator[_Block]:
-        """The chunks of all parts, by their numbers."""
-        numbered = ([(chunk["number"], rank) for chunk in part] for rank, part in enumerate(self._chunks))
-        ends, places = [0] * len(self._chunks), [iter(part) for part in self._chunks]
-        for _, rank in sorted(chain.from_iterable(numbered)):
-            chunk = next(places[rank])
-            pairs = np.arange(ends[rank], ends[rank] + chunk["pairs"])
-            ends[rank] += chunk["pairs"]
-            sources, targets = self._sources[rank].rows(pairs), self._targets[rank].rows(pairs)
-            yield _Block(tuple(chunk["direction"]), chunk["weight"], sources, targets, chunk["kinds"])
+    for rank in range(size):
+        described = json.loads((parts / str(rank) / _PART_FILE).read_text(encoding="utf-8"))
+        if described["fingerprint"] != fingerprint:
+            raise CorpusError(f"{parts} is not made of what is here: {_OTHER_FILES}")
+        if rank:
+            report.recount(described["recounted"], "too_long")
+    yield from map(_Block.load, sorted(parts.glob("*/*.npz"), key=lambda file: file.name))
 
 
 def _write(
     blocks: Iterable[_Block], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
 ) -> None:
     """Write token files, section numbers and, last, the index, with the report that `blocks` fill."""
-    sections, augmented = _write_pairs(blocks, tokenizer, folder)
+    sections: list[Section] = []
+    augmented: Counter[str] = Counter()
+    with (
+        TokenWriter(folder, SOURCE, tokenizer.source_vocab_size) as sources,
+        TokenWriter(folder, TARGET, tokenizer.target_vocab_size) as targets,
+        (folder / SECTIONS_FILE).open("wb") as numbers,
+    ):
+        for block in blocks:
+            source, target = block.direction
+            section = Section(source_language=source, target_language=target, weight=block.weight)
+            if section not in sections:
+                sections.append(section)
+            sources.append(block.sources)
+            targets.append(block.targets)
+            of_all = np.full(len(block.sources.lengths), sections.index(section), dtype=SECTION_DTYPE)
+            numbers.write(of_all.tobytes())
+            augmented.update(block.kinds)
     if report.kept == 0:
         raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
     index = DatasetIndex(
         fingerprint=fingerprint,
-        sections=sections,
+        sections=tuple(sections),
         source_vocab_size=tokenizer.source_vocab_size,
         target_vocab_size=tokenizer.target_vocab_size,
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
         kept=report.kept,
         dropped=dict(sorted(report.dropped.items())),
-        augmented=augmented,
+        augmented=dict(sorted(augmented.items())),
     )
     write_index(index, folder)
-
-
-def _write_pairs(
-    blocks: Iterable[_Block], tokenizer: Tokenizer, folder: Path
-) -> tuple[tuple[Section, ...], dict[str, int]]:
-    """Write the pairs; returns the sections and the number of altered copies by kind."""
-    sections: list[Section] = []
-    augmented: Counter[str] = Counter()
-    with ExitStack() as files:
-        sources = files.enter_context(TokenWriter(folder, SOURCE, tokenizer.source_vocab_size))
-        targets = files.enter_context(TokenWriter(folder, TARGET, tokenizer.target_vocab_size))
-        numbers = files.enter_context((folder / SECTIONS_FILE).open("wb"))
-        for (source_language, target_language), weight, source_rows, target_rows, kinds in blocks:
-            section = Section(source_language=source_language, target_language=target_language, weight=weight)
-            if section not in sections:
-                sections.append(section)
-            sources.append(source_rows)
-            targets.append(target_rows)
-            of_all = np.full(len(source_rows.lengths), sections.index(section), dtype=SECTION_DTYPE)
-            numbers.write(of_all.tobytes())
-            augmented.update(kinds)
-    return tuple(sections), dict(sorted(augmented.items()))

@@ -2,6 +2,7 @@ import gc
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count, islice
 
 import numpy as np
@@ -127,7 +128,7 @@ def rows(ids: Tensor) -> list[list[int]]:
 
 
 def test_targets_are_shifted_by_one_and_padded(dataset: PairDataset) -> None:
-    with stream(dataset) as batches:
+    with closing(stream(dataset)) as batches:
         for batch in islice(batches, batches.num_batches()):
             assert batch.labels_NT.dtype == batch.source_NS.dtype == torch.int64
             assert batch.decoder_input_NT.shape == batch.labels_NT.shape
@@ -140,7 +141,7 @@ def test_targets_are_shifted_by_one_and_padded(dataset: PairDataset) -> None:
 
 
 def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
-    with stream(dataset) as batches:
+    with closing(stream(dataset)) as batches:
         epoch = list(islice(batches, batches.num_batches()))
         following = next(batches)
     pairs = [
@@ -181,7 +182,7 @@ def test_resumed_goes_on_as_if_uninterrupted(dataset: PairDataset, prefetch: int
 
 
 def test_position_can_be_set_back_on_a_running_stream(dataset: PairDataset) -> None:
-    with stream(dataset) as batches:
+    with closing(stream(dataset)) as batches:
         first = taken(batches, 2)
         state = batches.state_dict()
         following = taken(batches, 5)

@@ -1,5 +1,6 @@
 import json
 import math
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -163,13 +164,13 @@ def said(folder: Path, batches: BatchStream, number: int) -> list[str]:
 
 
 def test_batches_hold_the_same_text_in_other_pieces(folder: Path) -> None:
-    with stream(folder) as varied, stream(folder, BatchConfig(max_tokens=900)) as plain:
+    with closing(stream(folder)) as varied, closing(stream(folder, BatchConfig(max_tokens=900))) as plain:
         expected = sorted(said(folder, plain, plain.num_batches()))
         assert sorted(said(folder, varied, varied.num_batches())) == expected
 
 
 def test_batches_keep_to_their_budget(folder: Path) -> None:
-    with stream(folder) as batches:
+    with closing(stream(folder)) as batches:
         for batch in islice(batches, batches.num_batches()):
             assert batch.source_NS.numel() + batch.labels_NT.numel() <= CONFIG.max_tokens
             assert batch.num_source_tokens == int((batch.source_NS != 0).sum())
@@ -177,7 +178,7 @@ def test_batches_keep_to_their_budget(folder: Path) -> None:
 
 
 def test_processes_know_how_large_the_batches_of_others_are(folder: Path) -> None:
-    with stream(folder) as alone, stream(folder, rank=1, world_size=2) as shared:
+    with closing(stream(folder)) as alone, closing(stream(folder, rank=1, world_size=2)) as shared:
         for batch, seen in islice(zip(alone, shared, strict=True), alone.num_batches()):
             assert seen.is_remote is (batch.index % 2 == 0)
             assert seen.num_target_tokens == batch.num_target_tokens
@@ -185,7 +186,11 @@ def test_processes_know_how_large_the_batches_of_others_are(folder: Path) -> Non
 
 
 def test_a_resumed_stream_cuts_as_the_first_would_have(folder: Path) -> None:
-    with stream(folder) as uninterrupted, stream(folder) as before, stream(folder) as after:
+    with (
+        closing(stream(folder)) as uninterrupted,
+        closing(stream(folder)) as before,
+        closing(stream(folder)) as after,
+    ):
         number = uninterrupted.num_batches() + 3
         expected = [batch.source_NS.tolist() for batch in islice(uninterrupted, number + 4)][number:]
         list(islice(before, number))
