@@ -39,11 +39,6 @@ SEED ?= $(shell date +%s)
 DEMO := runs/d2l
 DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv
 BENCH_OUTPUT ?= runs/bench
-# Of `make goals`: a goal of benchmarks/quality/goals.py, where its corpora lie, and further options.
-GOAL ?= multi30k-de-en
-GOAL_DATA ?= data
-GOAL_OUTPUT ?= runs/bench
-GOAL_OPTIONS ?=
 # Read by `make load`; `python -m benchmarks.load --help` says what they mean.
 export LOAD_SCENARIO LOAD_URL LOAD_USERS LOAD_SECONDS LOAD_SCALE LOAD_FACTOR LOAD_API_KEYS LOAD_OUTPUT
 # Of `make soak`.
@@ -52,7 +47,7 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test explore objectives check sanitize image train-demo bench goals load soak clean
+.PHONY: help serve test explore objectives check sanitize image train-demo bench load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -118,10 +113,6 @@ bench: $(BENCH_READY) ## Race decoding, serving and training against other engin
 	$(BIN)/python -m benchmarks.serve --concurrency 1 --concurrency 32 --workers 2 --seconds 2 --rounds 3 \
 	  --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training --rounds 3 --output $(BENCH_OUTPUT)
-
-goals: $(DEVELOP_READY) ## Train the model of GOAL on the corpora in GOAL_DATA, tune its search, score it; goes on where it was stopped
-	@$(BUILD_NATIVE)
-	$(BIN)/python -m benchmarks.quality.goals $(GOAL) --data $(GOAL_DATA) --output $(GOAL_OUTPUT) $(GOAL_OPTIONS)
 
 load: $(LOAD_READY) ## Put the service at LOAD_URL under the load LOAD_SCENARIO; fails when it misses an objective
 	@$(BIN)/python -m benchmarks.load

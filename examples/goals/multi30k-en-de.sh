@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 goal() { # OVERLAY...: train and score with these laid over the recipe
-    python -m benchmarks.quality.goals multi30k-en-de --data "$data" --output runs/bench "${@/#/--with=$PWD/examples/goals/}"
+    examples/goals/train.sh multi30k-en-de "$data" "${@/#/--config=examples/goals/}"
 }
 rewrite() { # NAME SOURCE TARGET OPTION...: the training text of SOURCE beside its translation
     local written=runs/goals/multi30k-rewritten/$1.tsv.gz

@@ -1,1 +1,0 @@
-"""Quality: scores that recipes in examples/goals are to reach."""
