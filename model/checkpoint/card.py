@@ -78,7 +78,7 @@ class ModelCard:
         """Sources and targets, if there are many pairs and every source goes with every other target."""
         produced = {target for _, target in self.pairs}
         targets = tuple(code for code in self.languages if code in produced)
-        is_full = len(self.pairs) > _FEW_PAIRS and self.pairs == _every_pair(self.sources, targets)
+        is_full = len(self.pairs) > _FEW_PAIRS and self.pairs == every_pair(self.sources, targets)
         return (self.sources, targets) if is_full else None
 
     @cached_property
@@ -173,7 +173,7 @@ class ModelCard:
         return cls(**cast(dict[str, Any], parsed))
 
 
-def _every_pair(sources: Iterable[str], targets: Iterable[str]) -> tuple[Pair, ...]:
+def every_pair(sources: Iterable[str], targets: Iterable[str]) -> tuple[Pair, ...]:
     """Returns every source with every other target."""
     return tuple(pair for pair in product(sources, targets) if pair[0] != pair[1])
 
@@ -190,7 +190,7 @@ def _pairs(value: object) -> tuple[Pair, ...]:
     )
     require(are_lists, "pairs", "sources and targets, lists of language codes", value)
     sources, targets = cast(list[list[str]], sides)
-    return _every_pair(sources, targets)
+    return every_pair(sources, targets)
 
 
 def _is_pair(pair: object) -> bool:

@@ -20,6 +20,7 @@ PROVENANCE = "provenance.json"
 ORIGIN = "origin"
 """Key of provenance.json that only imported checkpoints have: format, files, revision."""
 _PARTS = ("format_version", "card", "architecture")
+_MOST_TEXT_BYTES = 2**26
 
 JsonObject = Mapping[str, object]
 
@@ -51,20 +52,37 @@ def write_json(path: Path, content: JsonObject) -> None:
     path.write_text(_to_text(content), encoding="utf-8")
 
 
-def read_json(path: Path) -> JsonObject:
-    """Reads a JSON object.
-
-    Raises:
-        CheckpointError: If the file is missing, unreadable or not a JSON object.
-    """
-    try:
-        require_file(path)
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
+def read_json(path: Path) -> dict[str, object]:
+    """Reads a JSON object; see `read_any_json`."""
+    content = read_any_json(path)
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} must hold a JSON object")
     return content
+
+
+def read_any_json(path: Path) -> object:
+    """Reads JSON.
+
+    Raises:
+        CheckpointError: If the file is missing, larger than 64 MiB, or not JSON in UTF-8.
+    """
+    try:
+        content: object = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
+    return content
+
+
+def read_text(path: Path) -> str:
+    """Reads UTF-8; see `read_any_json`."""
+    with read_errors(path):
+        if (size := path.stat().st_size) > _MOST_TEXT_BYTES:
+            raise CheckpointError(f"{path} must have at most {_MOST_TEXT_BYTES} bytes, but has {size}")
+        content = path.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
 
 
 def write_config(folder: Path, config: TransformerConfig, card: ModelCard) -> None:
@@ -108,7 +126,7 @@ def read_config(folder: Path) -> tuple[TransformerConfig, ModelCard]:
 
 def write_provenance(folder: Path, provenance: JsonObject) -> None:
     """Writes provenance.json: the caller's values, and a record of each other file."""
-    records = {path.name: _record(path) for path in sorted(folder.iterdir()) if path.name != PROVENANCE}
+    records = {path.name: file_record(path) for path in sorted(folder.iterdir()) if path.name != PROVENANCE}
     files = {name: {"sha256": record.sha256, "bytes": record.size} for name, record in records.items()}
     write_json(folder / PROVENANCE, {**provenance, "files": files})
 
@@ -170,8 +188,8 @@ def verify_file(path: Path, expected: FileRecord, found: FileRecord | None = Non
     Raises:
         CheckpointError: If the file is missing, truncated or changed.
     """
-    with _read_errors(path):
-        found = found or _record(path)
+    with read_errors(path):
+        found = found or file_record(path)
     _require_size(path, found.size, expected)
     if found.sha256 != expected.sha256:
         raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
@@ -185,7 +203,7 @@ def list_files(folder: Path) -> Mapping[str, FileRecord]:
     """
     records = read_records(folder)
     for name, expected in records.items():
-        with _read_errors(folder / name):
+        with read_errors(folder / name):
             _require_size(folder / name, (folder / name).stat().st_size, expected)
     return records
 
@@ -235,7 +253,8 @@ def require_file(path: Path) -> None:
 
 
 @contextmanager
-def _read_errors(path: Path) -> Iterator[None]:
+def read_errors(path: Path) -> Iterator[None]:
+    """Refuses a missing file, and turns an error of reading it into a CheckpointError."""
     require_file(path)
     try:
         yield
@@ -243,7 +262,8 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _record(path: Path) -> FileRecord:
+def file_record(path: Path) -> FileRecord:
+    """Returns the record of a file, which is read."""
     with path.open("rb") as file:
         return FileRecord(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
 

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -65,22 +66,18 @@ def test_text_is_in_the_characters_of_its_language_but_for_names(language: str) 
     assert strange == []
 
 
-def test_chinese_is_chinese_where_it_is_not_a_figure_or_an_address() -> None:
-    latin = [text for text in column("zh") if not re.search(r"[\u4e00-\u9fff]", text)]
-    assert [text for text in latin if not SAME_IN_CHINESE.fullmatch(text)] == []
-
-
-def test_chinese_has_no_blanks_between_its_characters_but_beside_signs() -> None:
-    assert [text for text in column("zh") if re.search(r"[\u4e00-\u9fff，。？！、：] (?![&+])", text)] == []
-
-
-def test_french_has_a_plain_blank_before_high_punctuation() -> None:
-    assert [text for text in column("fr") if re.search(r"[^ ][!?;]", text)] == []
-
-
-def test_spanish_opens_what_it_closes() -> None:
-    unbalanced = [t for t in column("es") if t.count("¿") != t.count("?") or t.count("¡") != t.count("!")]
-    assert unbalanced == []
+@pytest.mark.parametrize(
+    ("language", "is_wrong"),
+    [
+        ("zh", lambda text: not re.search(r"[\u4e00-\u9fff]", text) and not SAME_IN_CHINESE.fullmatch(text)),
+        ("zh", lambda text: re.search(r"[\u4e00-\u9fff，。？！、：] (?![&+])", text)),
+        ("fr", lambda text: re.search(r"[^ ][!?;]", text)),
+        ("es", lambda text: text.count("¿") != text.count("?") or text.count("¡") != text.count("!")),
+    ],
+    ids=["Chinese", "no blanks in Chinese", "blanks before French punctuation", "Spanish marks in pairs"],
+)
+def test_text_follows_its_languages_rules(language: str, is_wrong: Callable[[str], object]) -> None:
+    assert [text for text in column(language) if is_wrong(text)] == []
 
 
 @pytest.mark.parametrize("language", ["fr", "de", "es", "zh"])

@@ -1,7 +1,5 @@
 """ⓕ What the reader of a format returns, and how readers read and refuse configuration. No torch."""
 
-import hashlib
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from model.checkpoint.card import Pair
+from model.checkpoint.manifest import file_record, read_json
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
@@ -16,7 +15,6 @@ from model.errors import CheckpointError
 from model.text.language_codes import is_language_code
 from model.text.tokenizer import TokenizerSettings
 
-_MOST_TEXT_BYTES = 2**26
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 64
 Value = TypeVar("Value")
@@ -105,44 +103,7 @@ def card_name(*names: object, default: str) -> str:
 
 def checksums(paths: Iterable[Path]) -> dict[str, str]:
     """Returns the SHA-256 of files, hexadecimal, by file name."""
-    found = {}
-    for path in paths:
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
-
-def read_object(path: Path) -> dict[str, object]:
-    """Reads a file with a JSON object; see `read_json`."""
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} must hold a JSON object")
-    return content
-
-
-def read_json(path: Path) -> object:
-    """Reads a file with JSON.
-
-    Raises:
-        CheckpointError: If the file is missing, larger than 64 MiB or not JSON.
-    """
-    try:
-        content: object = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from error
-    return content
-
-
-def read_text(path: Path) -> str:
-    """Reads a file with UTF-8; see `read_json`."""
-    try:
-        if not path.is_file():
-            raise CheckpointError(f"{path} is missing")
-        if path.stat().st_size > _MOST_TEXT_BYTES:
-            raise refusal(path, "size", f"at most {_MOST_TEXT_BYTES} bytes", path.stat().st_size)
-        return path.read_bytes().decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    return {path.name: file_record(path).sha256 for path in paths}
 
 
 class Fields:
@@ -168,7 +129,7 @@ class Fields:
         Raises:
             CheckpointError: If it is no JSON object.
         """
-        return cls(path, {} if is_optional and not path.is_file() else read_object(path), defaults)
+        return cls(path, {} if is_optional and not path.is_file() else read_json(path), defaults)
 
     def with_defaults(self, defaults: Mapping[str, object]) -> "Fields":
         """Returns the same values, with defaults for those that are missing."""

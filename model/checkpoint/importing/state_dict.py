@@ -9,8 +9,9 @@ from typing import cast
 
 from safetensors import SafetensorError
 
-from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
+from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import FILE_TYPES, OpenFile, read_header
 from model.errors import CheckpointError
 from model.validators import require_torch
@@ -89,7 +90,7 @@ def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
         if single.is_file():
             return [single], [single] if is_safe else None
         if index.is_file():
-            weight_map = read_object(index).get("weight_map")
+            weight_map = read_json(index).get("weight_map")
             named = weight_map.values() if isinstance(weight_map, dict) else [None]
             names = {each for each in named if isinstance(each, str) and each == Path(each).name}
             if names != set(named):

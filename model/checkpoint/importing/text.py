@@ -1,9 +1,8 @@
 """ⓕ Languages, licence and SentencePiece models of a foreign model: its README, names, files and tags."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -57,11 +56,6 @@ def _listed(text: str, side: str) -> Sequence[str]:
     found = re.search(rf"\b{side} languages?(?:\(s\))?:\**\s*`?([\w ,()>-]+)", text, re.IGNORECASE)
     names = re.findall(r"[A-Za-z]{2,3}(?:_[A-Za-z]+)*", found[1]) if found else []
     return list(language_codes(names).values())
-
-
-def all_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[Pair]:
-    """Returns every source with every other target."""
-    return [pair for pair in product(sources, list(targets)) if pair[0] != pair[1]]
 
 
 def chosen_pairs(

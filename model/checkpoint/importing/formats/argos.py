@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
+from model.checkpoint.importing.foreign import ForeignModel, checksums, refusal
 from model.checkpoint.importing.formats.ctranslate2 import read_folder
 from model.checkpoint.importing.text import Readme, chosen_pairs
+from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.language_codes import is_language_code
 from model.text.tokenizer import SOURCE_TAG, TARGET_TAG
@@ -71,7 +72,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
 
 
 def _read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
-    metadata = read_object(folder / METADATA)
+    metadata = read_json(folder / METADATA)
     is_named = pair is None or "from_code" in metadata
     known = [(_code(folder, metadata, "from_code"), _code(folder, metadata, "to_code"))] if is_named else []
     (pair,) = chosen_pairs(folder, known, pair)

@@ -30,7 +30,6 @@ from model.checkpoint.importing.foreign import (
     ForeignText,
     card_name,
     checksums,
-    read_json,
     refusal,
 )
 from model.checkpoint.importing.formats.ctranslate2.text import (
@@ -52,6 +51,7 @@ from model.checkpoint.importing.parameters import (
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.tensors import ForeignTensor, Part
 from model.checkpoint.importing.text import Readme, chosen_pairs
+from model.checkpoint.manifest import read_any_json
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
@@ -298,14 +298,10 @@ class _Network:
 
     def _found_names(self) -> dict[str, str]:
         """Returns the names of both embeddings and of the output projection, by their roles."""
-        path, given, roles = (
-            self._description.path,
-            self._description.text_by_name("names"),
-            (*_SIDES, "output", "positions"),
-        )
+        given, roles = self._description.text_by_name("names"), (*_SIDES, "output", "positions")
         for role in given:
             if role not in roles:
-                raise refusal(path, "names", f"of {', '.join(roles)}", role)
+                raise refusal(self._description.path, "names", f"of {', '.join(roles)}", role)
         known = {role: f"{name.removesuffix('.weight')}.weight" for role, name in given.items()}
         matrices = [
             name
@@ -360,7 +356,7 @@ def _vocabulary_file(folder: Path, names: Sequence[str]) -> Path | None:
 
 def _pieces(path: Path, rows: int) -> list[str]:
     """Returns the piece of every id, for an embedding of so many rows."""
-    content: Any = read_json(path)
+    content: Any = read_any_json(path)
     if isinstance(content, dict) and all(isinstance(value, int) for value in content.values()):
         ids = sorted(content, key=content.__getitem__)
         if sorted(content.values()) == list(range(rows)):

@@ -311,7 +311,7 @@ MIXED_UP: Mapping[str, tuple[str, bytes | None, str]] = {
     "a list": (CONFIG, b"[]", "config.json must hold a JSON object"),
     "no JSON": (CONFIG, b"{", "config.json cannot be read as JSON"),
     "a flag that is text": (CONFIG, b'{"add_source_eos": "yes"}', "`add_source_eos` must be true or false"),
-    "a token that is a number": (CONFIG, b'{"eos_token": 7}', "`eos_token` must be a piece"),
+    "a token that is a number": (CONFIG, b'{"eos_token": 7}', "`eos_token` must be a text"),
     "no such token": (
         CONFIG,
         b'{"eos_token": "END"}',

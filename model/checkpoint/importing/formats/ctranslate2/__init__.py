@@ -3,10 +3,9 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, read_object, refusal
+from model.checkpoint.importing.foreign import Fields, ForeignModel, card_name, checksums, refusal
 from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.formats.ctranslate2.network import Network
 from model.checkpoint.importing.formats.ctranslate2.text import (
@@ -19,6 +18,7 @@ from model.checkpoint.importing.formats.ctranslate2.text import (
     vocabulary_files,
 )
 from model.checkpoint.importing.text import Readme
+from model.checkpoint.manifest import read_json
 from model.text.language_codes import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"
@@ -33,6 +33,7 @@ _SEARCH: Mapping[str, object] = {
 }
 """The search that CTranslate2 makes by default."""
 _SINCE_VERSION_6 = 6
+_START = "decoder_start_token"
 
 
 def recognises(path: Path) -> bool:
@@ -58,9 +59,8 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         CheckpointError: If it is broken or cannot be computed.
     """
     binary = BinaryModel(folder / MODEL)
-    options = _options(folder, binary)
-    network = Network(binary, _number(folder, options, "layer_norm_epsilon"))
-    tokens = _tokens(options)
+    options, tokens = _options(folder, binary)
+    network = Network(binary, _epsilon(options))
     pieces = read_pieces(folder)
     is_zero = network.starts_from_zero
     starts_with_language = tokens.start is None and not is_zero
@@ -71,8 +71,8 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         tokenizer_folder,
         vocabularies,
         tokens,
-        adds_bos=bool(options["add_source_bos"]),
-        adds_eos=bool(options["add_source_eos"]),
+        adds_bos=options.flag("add_source_bos"),
+        adds_eos=options.flag("add_source_eos"),
         starts_with_language=starts_with_language,
         pair=pair,
     )
@@ -96,52 +96,33 @@ def _folder(path: Path) -> Path:
     return path.parent if path.name == MODEL and path.is_file() else path
 
 
-def _options(folder: Path, binary: BinaryModel) -> Mapping[str, object]:
+def _options(folder: Path, binary: BinaryModel) -> tuple[Fields, SpecialTokens]:
     """Returns the options of config.json, which before version 6 were variables of `model.bin`."""
-    options: dict[str, object] = {
-        "unk_token": "<unk>",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "add_source_bos": False,
-        "add_source_eos": False,
-    }
+    roles = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
     if binary.version < _SINCE_VERSION_6:
-        options |= {name: binary.text(name) for name in tuple(options)[:3] if name in binary}
-        options |= {
+        values: dict[str, object] = {name: binary.text(name) for name in roles if name in binary}
+        values |= {
             f"add_source_{end}": bool(binary.number(f"with_source_{end}", 0)) for end in ("bos", "eos")
         }
         start = "bos_token" if binary.number("with_target_bos", 1) else "eos_token"
-        is_given = binary.number("user_decoder_start_tokens", 0)
-        return options | {"decoder_start_token": None if is_given else options[start]}
-    stored = read_object(folder / CONFIG)
-    for name, default in options.items():
-        value = stored.get(name, default)
-        if not isinstance(value, type(default)):
-            kind = "true or false" if isinstance(default, bool) else "a piece"
-            raise refusal(folder / CONFIG, name, kind, value)
-    start_token = stored.get("decoder_start_token", options["bos_token"])
-    if not isinstance(start_token, str | None):
-        raise refusal(folder / CONFIG, "decoder_start_token", "a piece or null", start_token)
-    quantization = stored.get("quantization_type")
-    if quantization:
-        raise refusal(
-            folder / CONFIG, "quantization_type", "absent: low-bit weights are not read", quantization
-        )
-    return options | stored | {"decoder_start_token": start_token}
+        is_given = bool(binary.number("user_decoder_start_tokens", 0))
+    else:
+        values = read_json(folder / CONFIG)
+        start = _START if _START in values else "bos_token"
+        is_given = values.get(start, "") is None
+    options = Fields(folder / CONFIG, values, {**roles, "add_source_bos": False, "add_source_eos": False})
+    if options.get("quantization_type"):
+        raise options.refusal("quantization_type", "absent: low-bit weights are not read")
+    unk, bos, eos = map(options.text, roles)
+    return options, SpecialTokens(unk=unk, bos=bos, eos=eos, start=None if is_given else options.text(start))
 
 
-def _number(folder: Path, options: Mapping[str, object], name: str) -> float | None:
-    value = options.get(name)
-    if value is None:
+def _epsilon(options: Fields) -> float | None:
+    if options.get(name := "layer_norm_epsilon") is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise refusal(folder / CONFIG, name, "above 0 and below 1", value)
-    return float(value)
-
-
-def _tokens(options: Mapping[str, object]) -> SpecialTokens:
-    unk, bos, eos = (cast(str, options[f"{role}_token"]) for role in ("unk", "bos", "eos"))
-    return SpecialTokens(unk=unk, bos=bos, eos=eos, start=cast(str | None, options["decoder_start_token"]))
+    if not 0 < (value := options.number(name)) < 1:
+        raise options.refusal(name, "above 0 and below 1")
+    return value
 
 
 def _start_from_pair(
@@ -153,5 +134,5 @@ def _start_from_pair(
     }
     if pair is None or pair[1] not in tags:
         known = f"a piece, or the languages be given with --pair; it has {', '.join(tags) or 'no languages'}"
-        raise refusal(folder / CONFIG, "decoder_start_token", known, None)
+        raise refusal(folder / CONFIG, _START, known, None)
     return dataclasses.replace(tokens, start=tags[pair[1]])

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.card import Pair
+from model.checkpoint.card import Pair, every_pair
 from model.checkpoint.exporting import DESCRIPTION
-from model.checkpoint.importing.foreign import Fields, ForeignText, read_json, read_text, refusal
+from model.checkpoint.importing.foreign import Fields, ForeignText, refusal
 from model.checkpoint.importing.tensors import ForeignTensor
-from model.checkpoint.importing.text import all_pairs, chosen_pairs
+from model.checkpoint.importing.text import chosen_pairs
+from model.checkpoint.manifest import read_any_json, read_text
 from model.errors import CheckpointError, TokenizerError
 from model.text.language_codes import language_code, language_codes
 from model.text.languages import LANGUAGE_NAMES
@@ -150,7 +151,7 @@ def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _read(path: Path) -> list[str]:
-    pieces = read_json(path) if path.suffix == ".json" else _lines(read_text(path))
+    pieces = read_any_json(path) if path.suffix == ".json" else _lines(read_text(path))
     if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
         raise CheckpointError(f"{path} must hold a list of pieces")
     return pieces
@@ -281,7 +282,7 @@ def text_side(
     kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
     # The name of a folder is a guess, which the user's choice overrules.
     known = (
-        all_pairs(tags, tags)
+        every_pair(tags, tags)
         if tags and not is_in_front
         else _pairs_of_name(folder, tags)
         if not pair
@@ -348,5 +349,5 @@ def _pairs_of_name(folder: Path, tags: Mapping[str, str]) -> Sequence[Pair]:
         first, second = language_code(source), language_code(target)
         targets = [code for code in tags or [second] if code in LANGUAGE_NAMES]
         if first in LANGUAGE_NAMES and targets:
-            return all_pairs([first or ""], [code or "" for code in targets])
+            return every_pair([first or ""], [code or "" for code in targets])
     return []

@@ -19,13 +19,13 @@ from model.checkpoint.importing.foreign import (
     ForeignText,
     card_name,
     checksums,
-    read_object,
     refusal,
 )
 from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
 from model.checkpoint.importing.formats.hugging_face.tokenizers import SETTINGS, Request, read_tokenizer
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.text import Readme
+from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
@@ -69,7 +69,7 @@ _NEVER = -1e4
 def recognises(path: Path) -> bool:
     """Returns whether a folder has a config.json with a `model_type`."""
     config = path / CONFIG
-    return config.is_file() and isinstance(read_object(config).get("model_type"), str)
+    return config.is_file() and isinstance(read_json(config).get("model_type"), str)
 
 
 def read(folder: Path, pair: Pair | None) -> ForeignModel:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.checkpoint.card import Pair
+from model.checkpoint.card import Pair, every_pair
 from model.checkpoint.exporting import DESCRIPTION
-from model.checkpoint.importing.foreign import Fields, ForeignText, read_object, refusal
+from model.checkpoint.importing.foreign import Fields, ForeignText, refusal
 from model.checkpoint.importing.formats.hugging_face.unigram import (
     TOKENIZER,
     has_unigram,
@@ -20,7 +20,6 @@ from model.checkpoint.importing.formats.hugging_face.unigram import (
 )
 from model.checkpoint.importing.text import (
     Readme,
-    all_pairs,
     chosen_pairs,
     filled,
     load_sentencepiece,
@@ -28,6 +27,7 @@ from model.checkpoint.importing.text import (
     pieces_of,
     used_tags,
 )
+from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.language_codes import bare_tag, language_codes
 from model.text.tokenizer import (
@@ -104,12 +104,12 @@ def read_tokenizer(request: Request) -> ForeignText:
 
 def _marian(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
-    vocabulary = _ordered(folder / _VOCABULARY, read_object(folder / _VOCABULARY), request.sizes[0])
+    vocabulary = _ordered(folder / _VOCABULARY, read_json(folder / _VOCABULARY), request.sizes[0])
     vocabularies = {SHARED_VOCABULARY: vocabulary}
     files = [folder / name for name in (*_MARIAN, _VOCABULARY)]
     if settings.get("separate_vocabs"):
         files.append(folder / "target_vocab.json")
-        targets = _ordered(files[-1], read_object(files[-1]), request.sizes[1])
+        targets = _ordered(files[-1], read_json(files[-1]), request.sizes[1])
         vocabularies = {SOURCE_VOCABULARY: vocabulary, TARGET_VOCABULARY: targets}
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
@@ -125,7 +125,7 @@ def _marian(request: Request) -> ForeignText:
     unk = vocabulary.index("<unk>") if "<unk>" in vocabulary else None
     if unk is None:
         raise refusal(folder / _VOCABULARY, "<unk>", "a piece of the vocabulary", None)
-    pairs = chosen_pairs(folder, all_pairs(sources, targets_known), request.pair, tags)
+    pairs = chosen_pairs(folder, every_pair(sources, targets_known), request.pair, tags)
     return _foreign_text(
         request,
         pairs,
@@ -191,7 +191,7 @@ def _models(files: Sequence[Path]) -> dict[str, Path]:
 
 def _m2m(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
-    numbered = read_object(folder / _VOCABULARY)
+    numbered = read_json(folder / _VOCABULARY)
     # transformers 5 does not save M2M100's languages.
     names = _languages(folder, [f"__{code}__" for code in _M2M_LANGUAGES.split()])
     pieces = _ordered(folder / _VOCABULARY, numbered, len(numbered))
@@ -238,7 +238,7 @@ def _tagged(
     tags = {codes[name]: name for name in names if name in codes}
     return _foreign_text(
         request,
-        chosen_pairs(request.folder, all_pairs(tags, tags), request.pair, tags),
+        chosen_pairs(request.folder, every_pair(tags, tags), request.pair, tags),
         tags,
         pieces.index("<unk>"),
         source_begin=source_begin,
@@ -258,7 +258,7 @@ def _t5(request: Request) -> ForeignText:
     tags = _tags(own)
     tasks = _tasks(request.config)
     languages = request.readme.sources or list(tags)
-    known = all_pairs(languages, tags) if tags else list(tasks)
+    known = every_pair(languages, tags) if tags else list(tasks)
     if len(known) > 1 and not tags and request.pair is None:
         choices = ", ".join("-".join(each) for each in known)
         raise CheckpointError(f"{folder} names the task in the text: choose one with `--pair`, of {choices}")
@@ -303,7 +303,7 @@ def _tags(pieces: Sequence[str]) -> dict[str, str]:
 def _languages(folder: Path, default: Sequence[str] = ()) -> list[str]:
     """Returns the pieces of languages in the order of their ids."""
     for name in (SETTINGS, _SPECIALS):
-        values = read_object(folder / name) if (folder / name).is_file() else {}
+        values = read_json(folder / name) if (folder / name).is_file() else {}
         for field_name in ("additional_special_tokens", "extra_special_tokens"):
             listed = values.get(field_name)
             if isinstance(listed, list) and listed:

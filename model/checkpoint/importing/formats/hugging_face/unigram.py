@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.manifest import read_json
 
 TOKENIZER = "tokenizer.json"
 _UNIGRAM = 1
@@ -16,7 +17,7 @@ _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
 def has_unigram(folder: Path) -> bool:
     """Returns whether a folder has a `tokenizer.json` with a unigram model."""
     path = folder / TOKENIZER
-    model = read_object(path).get("model") if path.is_file() else None
+    model = read_json(path).get("model") if path.is_file() else None
     return isinstance(model, Mapping) and model.get("type") == "Unigram"
 
 
@@ -26,7 +27,7 @@ def sentencepiece_model(path: Path) -> bytes:
     Raises:
         CheckpointError: If a field is missing or malformed.
     """
-    content = read_object(path)
+    content = read_json(path)
     model, added = content.get("model"), content.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
     unknown = model.get("unk_id") if isinstance(model, Mapping) else None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.formats.marian.file import ZSTANDARD, is_marian_file, read_yaml
+from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.language_codes import SHORT_CODES
 from model.text.languages import LANGUAGE_NAMES, canonical_code
@@ -138,7 +139,7 @@ def open_folder(path: Path) -> MarianFolder:
         sentencepiece=models,
         shortlist=shortlist,
         decoder=decoder,
-        information=read_object(information) if information else {},
+        information=read_json(information) if information else {},
         files=list(dict.fromkeys(file for file in files if file)),
     )
 
