@@ -13,7 +13,7 @@ from app.http.body import JSON
 from app.settings import Settings
 from app.translation.catalogue import Route
 from app.translation.request import Answer
-from model.text.languages import Detection
+from model.text.detection import Detection
 from model.translation.result import Diagnosis
 
 Content = TypeVar("Content")
@@ -134,13 +134,10 @@ def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
 
 def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
     """Returns the tokens of the last hop; after a pivot, its source is in the pivot language."""
-    tokenizer = answer.tokenizer
-    if tokenizer is None:
-        return []
     return [
         schemas.TokenDetail(
-            source=tokenizer.source_pieces(sentence.request.source_ids),
-            target=tokenizer.pieces(sentence.best.token_ids),
+            source=sentence.tokenizer.source_pieces(sentence.request.source_ids),
+            target=sentence.tokenizer.pieces(sentence.best.token_ids),
             log_probabilities=list(sentence.best.token_log_probabilities),
         )
         for sentence in answer.sentences

@@ -22,6 +22,8 @@ from app.errors import ClientGoneError
 from app.http.errors import RequestError
 
 Values = dict[str, object]
+# A header with thousands of ranges would keep the event loop busy.
+_MAX_RANGES: Final = 32
 LONGEST_NUMBER: Final = 32
 """Most digits of a whole number."""
 # A request has about twenty fields, some of them numbers, and one nested object.
@@ -258,6 +260,23 @@ def field_of(request: Mapping[str, Any], name: bytes, default: str = "") -> str:
         if key == name:
             return str(value, "latin-1")
     return default
+
+
+@lru_cache(maxsize=64)
+def preferences(header: str) -> tuple[str, ...]:
+    """Returns what an `Accept` or `Accept-Language` header names, in lower case, the most wanted first."""
+    ranges = [_weighted_range(part) for part in header.split(",", _MAX_RANGES)[:_MAX_RANGES]]
+    wanted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
+    return tuple(name for _, name in wanted)
+
+
+def _weighted_range(part: str) -> tuple[float, str]:
+    name, *parameters = (each.strip().lower() for each in part.split(";"))
+    quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    try:
+        return float(quality), name
+    except ValueError:
+        return 0.0, name
 
 
 async def read_body(

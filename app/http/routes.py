@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.http import schemas
 from app.http.answers import Detections, answered, description, detected, translate_response
+from app.http.body import field_of, preferences
 from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
 from app.http.request import Received, context_of, receive
@@ -41,14 +42,21 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     received = await receive(request, schemas.TranslateRequest, takes_query=True)
-    asked = _translation_request(received)
+    asked = _translation_request(received, _languages_read(request))
     if received.body.glossary is not None:
         asked = dataclasses.replace(asked, glossary=await _glossary(context_of(request), received))
     work = partial(context_of(request).service.translate, asked)
     return await answer(request, work, partial(translate_response, received.body))
 
 
-def _translation_request(received: Received[schemas.TranslateRequest]) -> TranslationRequest:
+def _languages_read(request: Request) -> tuple[str, ...]:
+    """Returns the languages that the user of a client reads, as its browser says."""
+    return preferences(field_of(request, b"accept-language"))
+
+
+def _translation_request(
+    received: Received[schemas.TranslateRequest], reader: tuple[str, ...]
+) -> TranslationRequest:
     body = received.body
     decoding = body.decoding.model_dump(exclude_none=True) if "decoding" in body.model_fields_set else {}
     if "alignment" in body.include:
@@ -66,6 +74,7 @@ def _translation_request(received: Received[schemas.TranslateRequest]) -> Transl
         alternatives=body.alternatives,
         model=body.model,
         keep=tuple(body.keep),
+        reader=reader,
     )
 
 
@@ -91,7 +100,8 @@ async def detect(request: Request) -> Response:
     """
     received = await receive(request, schemas.DetectRequest, takes_query=True)
     service = context_of(request).service
-    work = service.detect(received.body.q, received.client, received.deadline)
+    reader = _languages_read(request)
+    work = service.detect(received.body.q, received.client, received.deadline, reader)
     found = await while_connected(request, work)
     return answered(Detections, [detected(language) for language in found])
 

@@ -22,7 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.errors import ClientGoneError
-from app.http.body import JSON, field_of
+from app.http.body import JSON, field_of, preferences
 from app.http.errors import respond
 from app.translation.partial_results import PartialResults
 from app.translation.request import Answer
@@ -39,8 +39,6 @@ _HEARTBEAT: Final = b": still translating\n\n"
 _HEARTBEAT_SECONDS: Final = 15.0
 # People see no difference below this interval, and a long text is not sent again for every token.
 _INTERVAL_SECONDS: Final = 0.04
-# A header with thousands of media ranges would keep the event loop busy.
-_MAX_RANGES: Final = 32
 
 Events = AsyncGenerator[bytes, None]
 Translate = Callable[[PartialResults | None], Coroutine[object, object, Sequence[Answer]]]
@@ -94,19 +92,8 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
 @lru_cache(maxsize=64)
 def prefers_events(accept: str) -> bool:
     """Whether an `Accept` header prefers Server-Sent Events to JSON."""
-    ranges = [_media_range(part) for part in accept.split(",", _MAX_RANGES)[:_MAX_RANGES]]
-    accepted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
-    known = (kind for _, kind in accepted if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
+    known = (kind for kind in preferences(accept) if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
     return next(known, JSON) == EVENT_STREAM
-
-
-def _media_range(part: str) -> tuple[float, str]:
-    kind, *parameters = (each.strip().lower() for each in part.split(";"))
-    quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-    try:
-        return float(quality), kind
-    except ValueError:
-        return 0.0, kind
 
 
 async def _stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:

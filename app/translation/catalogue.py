@@ -72,11 +72,20 @@ class Catalogue:
         named = dict.fromkeys(code for model in models for pair in model.card.pairs for code in pair)
         self._pivots = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
         self._targets = {source: self._all_targets(source) for source in self.sources}
+        self._sources_of: dict[tuple[str, str | None], tuple[str, ...]] = {}
         self._routes: dict[tuple[Pair, str | None], Route] = {}
 
     def targets(self, source: str, model: str | None = None) -> tuple[str, ...]:
         """Target languages of `source`: of the named checkpoint, else on any route."""
         return self._targets.get(source, ()) if model is None else self.named(model).card.targets(source)
+
+    def sources_of(self, target: str, model: str | None = None) -> tuple[str, ...]:
+        """Languages that can be translated into `target`: by the named checkpoint, else on any route."""
+        known = self._sources_of.get((target, model))
+        if known is None:
+            known = tuple(code for code in self.languages if target in self.targets(code, model))
+            self._sources_of[target, model] = known
+        return known
 
     def language(self, field: str, code: str) -> str:
         """Our code of a language as users write it: `EN` and `en-GB` mean `en`, `pt-br` means `pt-BR`.

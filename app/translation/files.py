@@ -67,6 +67,7 @@ async def translate_file(
         DeadlinePassedError: If the deadline came first.
     """
     file = await in_background(partial(read_file, suffix, content, target, max_unpacked_bytes))
+    is_mixed = source is None
     if source is None:
         found = await service.detect(file.sample, client, deadline)
         source = found[0].language
@@ -84,6 +85,7 @@ async def translate_file(
             markup=file.markup,
             splitting=file.splitting,
             glossary=glossary,
+            is_mixed=is_mixed,
         )
         try:
             answers = await service.translate(request)

@@ -5,10 +5,10 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import islice
 
-from app.translation.text_job import TextJob
+from app.translation.catalogue import Hop
+from app.translation.request import Text, TextJob
 from model.request import Hypothesis
 from model.text.scripts import stable_prefix
-from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation
 from model.translation.result import finished_text
 
@@ -23,21 +23,15 @@ class PartialResults:
     def __init__(self) -> None:
         self.changed = asyncio.Event()
         self._results: dict[int, _PartialResult] = {}
-        self._places: list[tuple[_PartialResult | None, int]] = []
+        self._places: list[tuple[_PartialResult | None, TextJob, int]] = []
 
-    def begin(self, jobs: Sequence[TextJob]) -> None:
-        """Follow the sentences of the next hop of these texts, in order.
-
-        Only the last hop of a text is shown.
-        """
-        self._results = {
-            index: _PartialResult(job, job.remaining[0].model.tokenizer)
-            for index, job in enumerate(jobs)
-            if len(job.remaining) == 1
-        }
+    def begin(self, texts: Sequence[Text]) -> None:
+        """Follow the sentences of the next hop of these texts, in order; only a last hop is shown."""
+        self._results = dict(enumerate(map(_PartialResult, texts)))
         self._places = [
-            (self._results.get(index), place)
-            for index, job in enumerate(jobs)
+            (result if len(job.remaining) == 1 else None, job, place)
+            for result, text in zip(self._results.values(), texts, strict=True)
+            for job in text.jobs
             for place in range(len(job.requests))
         ]
 
@@ -56,9 +50,9 @@ class PartialResults:
         return [(index, text) for index, text in grown if text is not None]
 
     def _grow(self, index: int, token_ids: Sequence[int], finished: Hypothesis | None = None) -> None:
-        result, place = self._places[index]
+        result, job, place = self._places[index]
         if result is not None:
-            result.grow(place, token_ids, finished)
+            result.grow(job, place, token_ids, finished)
             self.changed.set()
 
 
@@ -69,23 +63,15 @@ class _PartialResult:
     one. A sentence with tags or a string to keep is only shown at its end, as it gets them then.
     """
 
-    def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
-        self._layout = job.layout
-        self._passages = job.passages
-        self._tokenizer = tokenizer
-        self._sources = job.sources
-        self._target = job.target
-        self._token_ids: dict[int, Sequence[int]] = {}
-        self._finished: dict[int, Hypothesis] = {}
-        self._texts: list[str] = []
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self._jobs = {job: _PartialJob(job) for job in text.jobs}
         self._shown = ""
         self._has_grown = False
 
-    def grow(self, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
+    def grow(self, job: TextJob, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
         """Record that a sentence begins with these tokens, and its translation if it is finished."""
-        self._token_ids[place] = token_ids
-        if finished is not None:
-            self._finished[place] = finished
+        self._jobs[job].grow(place, token_ids, finished)
         self._has_grown = True
 
     def take(self) -> str | None:
@@ -93,34 +79,75 @@ class _PartialResult:
         if not self._has_grown:
             return None
         self._has_grown = False
-        text = self._layout.beginning(_runs(self._passages, self._certain()))
+        runs: list[Sequence[str]] = []
+        for place, job in enumerate(self._jobs.values(), 1):
+            runs.append(job.certain_runs(is_last=place == len(self._jobs)))
+            if not job.is_finished:
+                break
+        text = self._text.layout.beginning(self._text.joined(runs))
         if len(text) <= len(self._shown) or not text.strip():
             return None
         self._shown = text
         return text
 
-    def _certain(self) -> list[str]:
+
+class _PartialJob:
+    """The certain part of a text's part in one language."""
+
+    def __init__(self, job: TextJob) -> None:
+        self._job = job
+        self._passages = job.passages
+        self._sources = [sentence for passage in job.passages for sentence in passage.sentences]
+        self._hop = job.remaining[0] if job.remaining else None
+        self._is_shown = len(job.remaining) < 2
+        self._token_ids: dict[int, Sequence[int]] = {}
+        self._finished: dict[int, Hypothesis] = {}
+        self._texts: list[str] = []
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all of its translation is certain."""
+        return self._is_shown and len(self._texts) == len(self._sources)
+
+    def grow(self, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
+        """Record that a sentence begins with these tokens, and its translation if it is finished."""
+        self._token_ids[place] = token_ids
+        if finished is not None:
+            self._finished[place] = finished
+
+    def certain_runs(self, *, is_last: bool) -> Sequence[str]:
+        """The runs up to the end of what is certain; `is_last` says whether no other job follows."""
+        if self._hop is None:
+            return list(map(str, self._job.runs))
+        if not self._is_shown:
+            return []
+        texts = self._certain(self._hop)
+        return _runs(self._passages, texts, is_whole=self.is_finished and not is_last)
+
+    def _certain(self, hop: Hop) -> list[str]:
+        tokenizer, target = hop.model.tokenizer, hop.pair[1]
         while (place := len(self._texts)) in self._finished:
-            text = finished_text(self._sources[place], self._finished[place], self._target, self._tokenizer)
+            text = finished_text(self._sources[place], self._finished[place], target, tokenizer)
             self._texts.append(text)
         if place not in self._token_ids or self._sources[place].kept or self._sources[place].tags:
             return self._texts
-        beginning = stable_prefix(self._tokenizer.decode(self._token_ids[place]))
-        text = self._sources[place].restore_casing(beginning, self._target)
+        beginning = stable_prefix(tokenizer.decode(self._token_ids[place]))
+        text = self._sources[place].restore_casing(beginning, target)
         return [*self._texts, text] if text else self._texts
 
 
-def _runs(passages: Sequence[DocumentTranslation], texts: Sequence[str]) -> list[str]:
+def _runs(passages: Sequence[DocumentTranslation], texts: Sequence[str], *, is_whole: bool) -> list[str]:
     """The runs up to the end of the last of their first sentences, of which these are the translations."""
     remaining = iter(texts)
     runs: list[str] = []
     num_remaining = len(texts)
     for passage in passages:
-        if num_remaining == 0:
+        if num_remaining == 0 and not is_whole:
             break
         count = min(num_remaining, len(passage.requests))
         num_remaining -= count
-        runs.append(_run(passage, list(islice(remaining, count)), is_last=num_remaining == 0))
+        is_last = num_remaining == 0 and not is_whole
+        runs.append(_run(passage, list(islice(remaining, count)), is_last=is_last))
     return runs
 
 

@@ -1,19 +1,25 @@
 """② ③ Reads a request: finds the language, checkpoint, runs of text and token ids of each text."""
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
 from app.translation.catalogue import Catalogue, Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import TranslationRequest
-from app.translation.text_job import TextJob
+from app.translation.request import Text, TextJob, TranslationRequest
 from model.errors import ForeignTextError, InputError, TextTooLongError
 from model.request import DecodeOptions
+from model.text.detection import Detection, LanguageDetector, usable_language
+from model.text.document import Document
 from model.text.formats.markup import layout_of
 from model.text.glossary import Glossary
-from model.text.languages import Detection, LanguageDetector, usable_language
 from model.text.tags import without_tags
 from model.translation.document_translation import with_alternatives
+from model.translation.result import Translation
 
 # Options of the requested translation, which do not apply to a pivot language on the way.
 _LAST_HOP_OPTIONS = frozenset({"min_length", "max_length", "return_alignment"})
@@ -35,8 +41,8 @@ class Reader:
         self._max_tokens = max_tokens
         self.detector = LanguageDetector(catalogue.languages)
 
-    def plan(self, request: TranslationRequest) -> list[TextJob]:
-        """Every text of a request with its route, to be read.
+    def plan(self, request: TranslationRequest) -> list[Text]:
+        """Every text of a request with its routes, to be read.
 
         Raises:
             InputError: If a language, pair or model cannot be served.
@@ -46,76 +52,119 @@ class Reader:
         source = None if request.source is None else self._catalogue.language("source", request.source)
         if request.model is not None:
             self._catalogue.named(request.model)
+        request = dataclasses.replace(request, source=source, target=target)
         texts = zip(request.texts, request.fields, strict=True)
-        return [self._plan_text(request, text, field, source, target) for text, field in texts]
+        return [self._plan_text(request, text, field) for text, field in texts]
 
-    def read(self, jobs: Sequence[TextJob]) -> list[TextJob]:
-        """Every text, ready to be decoded on its next hop, whose checkpoint must be loaded.
+    def read(self, jobs: Sequence[TextJob]) -> None:
+        """Tokenises texts for their next hop, whose checkpoint must be loaded.
 
         Raises:
             TextTooLongError: If a sentence is longer than its checkpoint reads, or all are than the queue.
         """
-        read: list[TextJob] = []
         num_tokens = 0
         for job in jobs:
-            read.append(job.read())
-            num_tokens += sum(len(sentence.source_ids) for sentence in read[-1].requests)
+            job.read()
+            num_tokens += sum(len(sentence.source_ids) for sentence in job.requests)
             if num_tokens > self._max_tokens:
                 # Reading all of a request that is rejected anyway might take seconds.
                 raise TextTooLongError("q", "MAX_QUEUED_TOKENS", int(self._max_tokens), num_tokens)
-        return read
 
-    def _plan_text(
-        self, request: TranslationRequest, text: str, field: str, source: str | None, target: str
-    ) -> TextJob:
+    def _plan_text(self, request: TranslationRequest, text: str, field: str) -> Text:
         layout = layout_of(text, request.markup)
-        detection, language = None, source
+        detection, language = None, request.source
         if language is None:
-            text, _ = without_tags(" ".join(layout.texts))
-            detection = self._detect_for(request, target, text)
+            detection = self._detect_for(request, without_tags(" ".join(layout.texts))[0])
             language = detection.language
             if language not in self._catalogue.languages:
                 raise ForeignTextError(field, language, self._catalogue.sources)
-        if language == target:
-            return TextJob(field=field, layout=layout, detection=detection)
-        route = self._catalogue.route((language, target), request.model)
-        options = _options(request, route)
-        if not any(map(str.strip, layout.texts)):
-            # A blank text comes back unchanged, whether its checkpoint is loaded or not.
-            return TextJob(field=field, layout=layout, detection=detection)
-        return TextJob(
-            field=field,
-            layout=layout,
-            detection=detection,
-            splitting=request.splitting,
-            keep=request.keep,
-            glossary=_glossary(request, language, target),
-            route=route,
-            options=options,
-        )
+        is_mixed = request.is_mixed or request.source is None
+        parts = [_Part(language, range(len(layout.texts)), layout.texts)]
+        if is_mixed:
+            parts = self._parts(request, layout.texts, language)
+        sizes = Counter[str]()
+        for part in parts:
+            sizes[part.language] += sum(map(len, part.runs))
+        if len(sizes) > 1 and detection is not None:
+            ((language, size),) = sizes.most_common(1)
+            detection = Detection(language=language, confidence=size / sizes.total())
+        jobs = [self._job(request, field, part, is_main=part.language == language) for part in parts]
+        return Text(layout=layout, jobs=jobs, detection=detection)
 
-    def _detect_for(self, request: TranslationRequest, target: str, text: str) -> Detection:
+    def _job(self, request: TranslationRequest, field: str, part: "_Part", *, is_main: bool) -> TextJob:
+        """The job of a part of a text; `is_main` says whether most of the text is in its language."""
+        runs = list(map(Translation, part.runs))
+        job = TextJob(request=request, field=field, runs=runs, places=part.places)
+        if part.language != request.target:
+            route = self._catalogue.route((part.language, request.target), request.model)
+            job.options = _options(request, route)
+            # A blank text comes back unchanged, whether its checkpoint is loaded or not.
+            if any(map(str.strip, runs)):
+                job.route, job.remaining = route, route.hops
+                job.glossary = _glossary(request, part.language, is_needed=is_main)
+        return job
+
+    def _parts(self, request: TranslationRequest, texts: Sequence[str], language: str) -> list["_Part"]:
+        """Returns the parts of a text, each in another language than the part before it.
+
+        Args:
+            request: The request.
+            texts: The runs of the text.
+            language: The language that the text as a whole seems to be in.
+        """
+        pieces = [
+            (place, piece, sentence)
+            for place, text in enumerate(texts)
+            for piece, sentence in _pieces(Document.split(text, language, request.splitting))
+        ]
+        sentences = [without_tags(sentence)[0] for _, _, sentence in pieces]
+        known = (*self._catalogue.sources_of(request.target, request.model), request.target)
+        codes = self.detector.detect_each(sentences, language, known)
+        parts: list[_Part] = []
+        for code, group in groupby(zip(codes, pieces, strict=True), key=itemgetter(0)):
+            runs: dict[int, str] = {}
+            for _, (place, piece, _) in group:
+                runs[place] = runs.get(place, "") + piece
+            parts.append(_Part(code, list(runs), list(runs.values())))
+        return parts
+
+    def _detect_for(self, request: TranslationRequest, text: str) -> Detection:
         """The likeliest language that can be translated into the target, unless another is far likelier.
 
         The target itself counts as another one: a text comes back unchanged only if it is clearly in it.
         """
-        ranked = self.detector.detect(text)
-        codes = [found.language for found in ranked]
-        sources = [code for code in codes if target in self._catalogue.targets(code, request.model)]
-        return usable_language(ranked, (sources or [target]).__contains__)
+        ranked = self.detector.detect(text, request.reader)
+        sources = self._catalogue.sources_of(request.target, request.model) or (request.target,)
+        return usable_language(ranked, sources.__contains__)
 
 
-def _glossary(request: TranslationRequest, source: str, target: str) -> Glossary | None:
-    """The glossary for a language pair.
+class _Part(NamedTuple):
+    """A part of a text that is in one language: its runs, and the runs of the text that they belong to."""
+
+    language: str
+    places: Sequence[int]
+    runs: Sequence[str]
+
+
+def _pieces(document: Document) -> Iterator[tuple[str, str]]:
+    """Yields each sentence of a document, together with the gaps around it and alone."""
+    before, *gaps = document.gaps
+    for sentence, gap in zip(document.sentences or ("",), gaps or ("",), strict=True):
+        yield before + sentence + gap, sentence
+        before = ""  # every gap belongs to the sentence before it, except the first
+
+
+def _glossary(request: TranslationRequest, source: str, *, is_needed: bool) -> Glossary | None:
+    """The glossary for a source language.
 
     Raises:
-        InputError: If the stored glossary has no terms for it.
+        InputError: If the stored glossary has no terms for it and is needed.
     """
     if not isinstance(request.glossary, StoredGlossary):
         return request.glossary
-    glossary = request.glossary.of_pair(source, target)
-    if glossary is None:
-        raise InputError(f"the glossary has no entries from {source} to {target}", "glossary")
+    glossary = request.glossary.of_pair(source, request.target)
+    if glossary is None and is_needed:
+        raise InputError(f"the glossary has no entries from {source} to {request.target}", "glossary")
     return glossary
 
 

@@ -1,16 +1,20 @@
-"""① ⑨ A translation request and its answers, independent of HTTP."""
+"""① … ⑨ A translation request, its texts on their way through the decoder, and its answers; without HTTP."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from app.translation.catalogue import Route
+from app.translation.catalogue import Hop, Route
 from app.translation.glossary_store import StoredGlossary
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.detection import Detection
 from model.text.document import Splitting
+from model.text.formats.markup import Layout
 from model.text.formats.markup_syntax import MarkupSyntax
 from model.text.glossary import Glossary, Term
-from model.text.languages import Detection
-from model.text.tokenizer import Tokenizer
-from model.translation.result import SentenceTranslation
+from model.text.languages import has_unspaced_sentences
+from model.translation.document_translation import DocumentTranslation, rebuild_all, sentences_of
+from model.translation.result import SentenceTranslation, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,9 @@ class TranslationRequest:
         model: Name of the checkpoint; None takes the first that can.
         keep: Strings that are not translated, in addition to placeholders and the like.
         glossary: Terms with a given translation; a stored glossary may have some for several language pairs.
+        is_mixed: Whether sentences that are clearly not in `source` are translated from their own language,
+            as they always are if `source` is None.
+        reader: Languages that the client reads, by preference: a hint to the language of a short text.
     """
 
     texts: tuple[str, ...]
@@ -41,11 +48,13 @@ class TranslationRequest:
     client: str = ""
     markup: MarkupSyntax | None = None
     splitting: Splitting = "sentences"
-    decoding: Mapping[str, object] = field(default_factory=dict)
+    decoding: Mapping[str, object] = dataclasses.field(default_factory=dict)
     alternatives: int = 0
     model: str | None = None
     keep: tuple[str, ...] = ()
     glossary: Glossary | StoredGlossary | None = None
+    is_mixed: bool = False
+    reader: tuple[str, ...] = ()
 
     @property
     def num_characters(self) -> int:
@@ -65,12 +74,11 @@ class Answer:
     Attributes:
         text: The translation.
         alternatives: Further translations, best first.
-        detection: The detected language, if it was not given.
-        route: The checkpoints that translated; None if the text came back unchanged.
+        detection: The language of most of the text, if it was not given.
+        route: The checkpoints that translated most of it; None if the text came back unchanged.
         sentences: The translation of each sentence, on the last hop.
         missing_terms: Terms of the glossary that the translation lacks.
         is_finished: Whether every sentence ended by itself, on every hop, not at its length limit.
-        tokenizer: The tokenizer of the last hop; None if the text came back unchanged.
     """
 
     text: str
@@ -80,4 +88,146 @@ class Answer:
     sentences: tuple[SentenceTranslation, ...] = ()
     missing_terms: tuple[Term, ...] = ()
     is_finished: bool = True
-    tokenizer: Tokenizer | None = None
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class TextJob:
+    """A text, or its part in one language, on its way; `read` and `advance` take it along its route.
+
+    Attributes:
+        request: The request that it belongs to.
+        field: Where the text stands in the request, e.g. `q[3]`.
+        runs: Its runs of text: those of the source, and after each hop their translations.
+        places: The run of the text's layout that each of them is, or is a part of.
+        route: The checkpoints that are to translate it; None if it comes back unchanged.
+        options: How to decode each hop.
+        glossary: Terms with a given translation on the next hop.
+        passages: Its runs of text, read for the next hop; none after the last hop.
+        requests: The sentences of the next hop, in order.
+        remaining: The hops that are still to come; none after the last.
+        done: For each hop so far, the translations of its sentences.
+    """
+
+    request: TranslationRequest
+    field: str
+    runs: Sequence[Translation]
+    places: Sequence[int]
+    route: Route | None = None
+    options: tuple[DecodeOptions, ...] = ()
+    glossary: Glossary | None = None
+    passages: Sequence[DocumentTranslation] = ()
+    requests: Sequence[DecodeRequest] = ()
+    remaining: tuple[Hop, ...] = ()
+    done: tuple[Sequence[SentenceTranslation], ...] = ()
+
+    @property
+    def encode_seconds(self) -> float:
+        """How long it took to encode its sentences for the next hop."""
+        return sum(passage.encode_seconds for passage in self.passages)
+
+    def read(self) -> None:
+        """Tokenises its texts for the next hop.
+
+        Raises:
+            TextTooLongError: If a sentence has more tokens than the checkpoint reads.
+        """
+        hop = self.remaining[0]
+        if self.done and self.glossary is not None:
+            self.glossary = self.glossary.of_targets()
+        self.passages = [
+            DocumentTranslation.read(
+                text,
+                tokenizer=hop.model.tokenizer,
+                card=hop.model.card,
+                pair=hop.pair,
+                options=self.options[len(self.done)],
+                field=self.field,
+                splitting=self.request.splitting,
+                keep=self.request.keep,
+                glossary=self.glossary,
+            )
+            for text in map(str, self.runs)
+        ]
+        self.requests = [request for passage in self.passages for request in passage.requests]
+
+    def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
+        """The translations of its sentences on the next hop, from one result for each request.
+
+        Raises:
+            DecodingError: If a sentence has no hypothesis.
+        """
+        return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
+
+    def advance(self, sentences: Sequence[SentenceTranslation]) -> None:
+        """Goes one hop further, so that it can be read for the hop after it.
+
+        Args:
+            sentences: The translations of its sentences on the next hop.
+        """
+        self.runs = rebuild_all(self.passages, sentences)
+        self.done = (*self.done, sentences)
+        self.passages, self.requests, self.remaining = (), (), self.remaining[1:]
+
+    @property
+    def missing_terms(self) -> dict[str, Term]:
+        """The terms whose translation a sentence lacks after any hop, by source."""
+        lacking = {term.target for hop in self.done for sentence in hop for term in sentence.missing_terms}
+        terms = (term for sentence in (self.done or ((),))[0] for term in sentence.sentence.terms)
+        return {term.source: term for term in terms if term.target in lacking}
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class Text:
+    """One text of a request.
+
+    Attributes:
+        layout: Its runs of text, and what stands between them.
+        jobs: In order, one for each part in another language than the part before it.
+        detection: Its language, or that of most of it, if it was not given.
+    """
+
+    layout: Layout
+    jobs: Sequence[TextJob]
+    detection: Detection | None
+
+    def answer(self) -> Answer:
+        """The answer, after the last hop."""
+        decoded = [job for job in self.jobs if any(job.done)]
+        longest = max(decoded, key=lambda job: sum(map(len, job.runs)), default=None)
+        count = max((len(run.alternatives) for job in self.jobs for run in job.runs), default=0)
+        terms: dict[str, Term] = {}
+        for job in decoded:
+            terms |= job.missing_terms
+        return Answer(
+            text=self._rebuilt(str),
+            # Alternative i of the text: alternative i of each run, or its best if it has fewer.
+            alternatives=tuple(
+                self._rebuilt(lambda run, i=i: (*run.alternatives[i : i + 1], str(run))[0])  # type: ignore[misc]
+                for i in range(count)
+            ),
+            detection=self.detection,
+            route=None if longest is None else longest.route,
+            sentences=tuple(sentence for job in decoded for sentence in job.done[-1]),
+            missing_terms=tuple(terms.values()),
+            is_finished=all(each.best.finished for job in decoded for hop in job.done for each in hop),
+        )
+
+    def _rebuilt(self, text_of: Callable[[Translation], str]) -> str:
+        return self.layout.rebuild(self.joined([list(map(text_of, job.runs)) for job in self.jobs]))
+
+    def joined(self, texts: Sequence[Sequence[str]]) -> list[str]:
+        """Returns the runs of the layout as far as they are known.
+
+        Args:
+            texts: The runs of the first jobs.
+        """
+        runs: list[str] = []
+        for job, own in zip(self.jobs, texts, strict=False):
+            for place, text in zip(job.places, own, strict=False):
+                if place == len(runs):
+                    runs.append(text)
+                    continue
+                is_glued = bool(runs[place] and text) and not (runs[place][-1].isspace() or text[0].isspace())
+                # A language without spaces between sentences has none where it meets another one.
+                runs[place] += " " * (is_glued and not has_unspaced_sentences(job.request.target)) + text
+        return runs

@@ -66,7 +66,7 @@ class SecondAttempts:
             # A translation that looks broken is worth more than none.
             self._metrics.count_second_attempt("impossible")
             return first
-        sentence = better_of(first, request, result, model.tokenizer)
+        sentence = better_of(first, request, result)
         kept = sentence.diagnosis is not None and sentence.diagnosis.kept
         self._metrics.count_second_attempt("kept" if kept else "discarded")
         return sentence

@@ -14,12 +14,11 @@ from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from app.translation.request import Answer, TranslationRequest
+from app.translation.request import Answer, Text, TextJob, TranslationRequest
 from app.translation.second_attempts import SecondAttempts
-from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
 from model.memory import release_memory
-from model.text.languages import Detection
+from model.text.detection import Detection
 from model.translation.result import SentenceTranslation
 
 
@@ -80,21 +79,29 @@ class TranslationService:
         if request.source is None:
             await self._load_detector(request.deadline)
         with timings.during("split"):
-            jobs = await run(partial(self._reader.plan, request))
-        while models := {job.remaining[0].model for job in jobs if job.remaining}:
-            async with self._leases.lease(models, request.deadline):
-                jobs = await self._translate_hop(request, jobs, partial_results)
+            texts = await run(partial(self._reader.plan, request))
+        while jobs := [job for text in texts for job in text.jobs if job.remaining]:
+            async with self._leases.lease({job.remaining[0].model for job in jobs}, request.deadline):
+                await self._translate_hop(request, texts, jobs, partial_results)
         with timings.during("finish"):
-            return await run(lambda: [job.answer() for job in jobs])
+            return await run(lambda: [text.answer() for text in texts])
 
-    async def detect(self, text: str, client: str, deadline: float) -> list[Detection]:
+    async def detect(
+        self, text: str, client: str, deadline: float, reader: Sequence[str] = ()
+    ) -> list[Detection]:
         """Languages that a client's text may be in, likeliest first.
 
+        Args:
+            text: Any text.
+            client: Name of the client.
+            deadline: When the answer becomes worthless, seconds of the monotonic clock.
+            reader: Languages that the client reads, by preference.
+
         Raises:
-            DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
+            DeadlinePassedError: If the deadline came first.
         """
         await self._load_detector(deadline)
-        work = partial(self._reader.detector.detect, text)
+        work = partial(self._reader.detector.detect, text, reader)
         return await self._threads.run(work, client=client, size=len(text), deadline=deadline)
 
     async def _load_detector(self, deadline: float) -> None:
@@ -113,15 +120,28 @@ class TranslationService:
             raise DeadlinePassedError from None
 
     async def _translate_hop(
-        self, request: TranslationRequest, jobs: list[TextJob], partial_results: PartialResults | None
-    ) -> list[TextJob]:
-        """All texts, those with a hop to go one hop further; the checkpoints of that hop are loaded."""
+        self,
+        request: TranslationRequest,
+        texts: Sequence[Text],
+        jobs: Sequence[TextJob],
+        partial_results: PartialResults | None,
+    ) -> None:
+        """Take those jobs of texts that have a hop to go one hop further; its checkpoints are loaded."""
         timings, client, size = current(), request.client, request.num_characters
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
-            jobs = await run(partial(self._reader.read, jobs))
+            await run(partial(self._reader.read, jobs))
         timings.split_off("encode", sum(job.encode_seconds for job in jobs))
-        results = await self._decode(request, jobs, partial_results)
+        if partial_results is not None:
+            partial_results.begin(texts)
+        # Finding out which tokens are certain costs the engines time in each step.
+        is_shown = any(len(job.remaining) == 1 for job in jobs)
+        results = await self._scheduler.submit(
+            [(job.remaining[0].model, sentence) for job in jobs for sentence in job.requests],
+            request.deadline,
+            partial_results if is_shown else None,
+            client=client,
+        )
         with timings.during("finish"):
             sentences = await run(partial(_sentences, jobs, results))
         is_broken = any(each.diagnosis is not None for each in sentences)
@@ -132,53 +152,28 @@ class TranslationService:
                 sentences, models, deadline=request.deadline, client=client
             )
         with timings.during("finish"):
-            return await run(partial(self._advance, jobs, sentences))
+            await run(partial(self._advance, jobs, sentences))
 
-    async def _decode(
-        self, request: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None
-    ) -> Results:
-        """Hypotheses of all sentences on the next hop of their text."""
-        if partial_results is not None:
-            partial_results.begin(jobs)
-        # Finding out which tokens are certain costs the engines time in each step.
-        is_shown = any(len(job.remaining) == 1 for job in jobs)
-        return await self._scheduler.submit(
-            [(job.remaining[0].model, sentence) for job in jobs for sentence in job.requests],
-            request.deadline,
-            partial_results if is_shown else None,
-            client=request.client,
-        )
-
-    def _advance(self, jobs: Sequence[TextJob], sentences: Iterable[SentenceTranslation]) -> list[TextJob]:
-        """All texts, those with a hop to go one hop further."""
+    def _advance(self, jobs: Sequence[TextJob], sentences: Iterable[SentenceTranslation]) -> None:
+        """Rebuild the texts with the translations of their sentences, and count these."""
         remaining = iter(sentences)
-        return [
-            self._count(job, list(islice(remaining, len(job.requests)))) if job.remaining else job
-            for job in jobs
-        ]
-
-    def _count(self, job: TextJob, sentences: Sequence[SentenceTranslation]) -> TextJob:
-        """A text one hop further; counts its tokens and its broken sentences."""
-        pair = "-".join(job.remaining[0].pair)
-        source = sum(len(sentence.request.source_ids) for sentence in sentences)
-        target = sum(len(sentence.best.token_ids) for sentence in sentences)
-        current().count_tokens(pair, source, target)
-        self._metrics.count_translated(pair, source, target)
-        for sentence in sentences:
-            if sentence.diagnosis is not None:
-                self._metrics.count_degenerate(sentence.diagnosis.kind)
-        return job.advance(sentences)
+        for job in jobs:
+            own = list(islice(remaining, len(job.requests)))
+            pair = "-".join(job.remaining[0].pair)
+            source = sum(len(sentence.request.source_ids) for sentence in own)
+            target = sum(len(sentence.best.token_ids) for sentence in own)
+            current().count_tokens(pair, source, target)
+            self._metrics.count_translated(pair, source, target)
+            for sentence in own:
+                if sentence.diagnosis is not None:
+                    self._metrics.count_degenerate(sentence.diagnosis.kind)
+            job.advance(own)
 
 
 def _sentences(jobs: Sequence[TextJob], results: Results) -> list[SentenceTranslation]:
     """The translations of the sentences of all texts, in order."""
     remaining = iter(results)
-    return [
-        sentence
-        for job in jobs
-        if job.remaining
-        for sentence in job.sentences(list(islice(remaining, len(job.requests))))
-    ]
+    return [each for job in jobs for each in job.sentences(list(islice(remaining, len(job.requests))))]
 
 
 def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[Model | None]:

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from model.errors import UnsupportedLanguageError
 from model.request import DecodeOptions
-from model.text.language_codes import is_language_code
+from model.text.languages import is_language_code
 from model.validators import require, require_integer
 
 Pair = tuple[str, str]

@@ -188,7 +188,7 @@ class _System(NamedTuple):
 
 def _warn_of_language(text: EvaluationText, pair: "Pair", system: _System) -> None:
     """Warns if the references are clearly in another language than the target."""
-    from model.text.languages import LanguageDetector, has_statistics
+    from model.text.detection import LanguageDetector, has_statistics
 
     if not has_statistics():
         return

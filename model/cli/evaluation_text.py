@@ -92,7 +92,7 @@ class TextOptions:
         text = self._read_columns(path, self.source_column or 1, (source, target))
         if self.source_column is not None or self.reference_columns is not None:
             return text
-        from model.text.languages import are_exchanged
+        from model.text.detection import are_exchanged
 
         turned = text.reversed()
         samples = ("\n".join(text.sources[:SAMPLE_LINES]), "\n".join(turned.sources[:SAMPLE_LINES]))

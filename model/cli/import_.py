@@ -11,7 +11,7 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.recognise import FORMATS
 from model.cli.main import Misuse
 from model.cli.options import output_folder, require_replaceable, storage_option
-from model.text.language_codes import is_language_code
+from model.text.languages import is_language_code
 
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint

@@ -129,7 +129,7 @@ class Languages:
         possible = [code for code in card.sources if target is None or target in card.targets(code)]
         if self.source is None and len(possible) == 1:
             return possible[0]
-        from model.text.languages import LanguageDetector, usable_language
+        from model.text.detection import LanguageDetector, usable_language
 
         ranked = LanguageDetector(card.languages).detect(sample)
         return usable_language(ranked, lambda code: code == target or code in possible).language

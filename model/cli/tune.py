@@ -149,7 +149,7 @@ def _text(
 
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
     """Reads the directions of tab-separated files that the checkpoint translates."""
-    from model.text.languages import are_exchanged
+    from model.text.detection import are_exchanged
     from model.training.config.data import CorpusConfig
     from model.training.data.corpus import held_out_texts, read_pairs
 

@@ -18,12 +18,14 @@ from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 from model.text.tags import distributed, without_tags
 
-Splitting = Literal["sentences", "across_lines", "none"]
-"""Where sentences end: at punctuation and line breaks; only at punctuation; only at the end of the text."""
+Splitting = Literal["sentences", "paragraphs", "across_lines", "none"]
+"""Where sentences end: at punctuation and line breaks; at punctuation and blank lines; only at punctuation;
+only at the end of the text."""
 
 _LINE_BREAK = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"
 _LINE = re.compile(f"[^{_LINE_BREAK}]+")
 _BREAK = re.compile(f"[{_LINE_BREAK}]")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # arrows, dingbats, emoji
     "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # joiners and variation selectors
@@ -147,8 +149,13 @@ def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
     """Yields where sentences end, the last at the end of the text; a part may have no letter."""
     if splitting == "none":
         yield len(text)
-    elif splitting == "across_lines":
-        yield from sentence_ends(_BREAK.sub(" ", text), language)
+    elif splitting != "sentences":
+        blank_lines = _BLANK_LINE.finditer(text) if splitting == "paragraphs" else ()
+        start = 0
+        for end in (*(match.end() for match in blank_lines), len(text)):
+            paragraph = _BREAK.sub(" ", text[start:end])
+            yield from (start + each for each in sentence_ends(paragraph, language))
+            start = end
     else:
         for line in _LINE.finditer(text):
             yield from (line.start() + end for end in sentence_ends(line[0], language))

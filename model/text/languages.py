@@ -1,24 +1,32 @@
-"""① Languages: codes, names, and detection among the languages of the loaded checkpoints."""
+"""① Languages: their codes, also in the forms of other projects, and their names.
 
-import logging
+`fra_Latn`, `fr_XX`, `>>fra<<` and `<2fr>` all mean `fr`.
+"""
+
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from importlib.util import find_spec
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
-from model.text.common_words import reweighted
-from model.text.kept_strings import without_kept_strings
-from model.text.language_codes import SHORT_CODES
-from model.text.normalisation import clean
-
-if TYPE_CHECKING:
-    import lingua
-
-logger = logging.getLogger(__name__)
+SHORT_CODES: dict[str, str] = dict(re.findall(r"(\w+):(\w+)", """
+    aar:aa abk:ab afr:af aka:ak amh:am ara:ar arb:ar arg:an asm:as ava:av ave:ae aym:ay ayr:ay aze:az azj:az
+    bak:ba bam:bm bel:be ben:bn bis:bi bod:bo tib:bo bos:bs bre:br bul:bg cat:ca ces:cs cze:cs cha:ch che:ce
+    chu:cu chv:cv cor:kw cos:co cre:cr cym:cy wel:cy dan:da deu:de ger:de div:dv dzo:dz ell:el gre:el eng:en
+    epo:eo est:et ekk:et eus:eu baq:eu ewe:ee fao:fo fas:fa pes:fa per:fa fij:fj fin:fi fra:fr fre:fr fry:fy
+    ful:ff fuv:ff gla:gd gle:ga glg:gl glv:gv grn:gn guj:gu hat:ht hau:ha hbs:sh heb:he her:hz hin:hi hmo:ho
+    hrv:hr hun:hu hye:hy arm:hy ibo:ig ido:io iii:ii iku:iu ile:ie ina:ia ind:id ipk:ik isl:is ice:is ita:it
+    jav:jv jpn:ja kal:kl kan:kn kas:ks kat:ka geo:ka kau:kr knc:kr kaz:kk khm:km kik:ki kin:rw kir:ky kom:kv
+    kon:kg kor:ko kua:kj kur:ku kmr:ku lao:lo lat:la lav:lv lvs:lv lim:li lin:ln lit:lt ltz:lb lub:lu lug:lg
+    mah:mh mal:ml mar:mr mkd:mk mac:mk mlg:mg plt:mg mlt:mt mon:mn khk:mn mri:mi mao:mi msa:ms zsm:ms may:ms
+    mya:my bur:my nau:na nav:nv nbl:nr nde:nd ndo:ng nep:ne npi:ne nld:nl dut:nl nno:nn nob:nb nor:no nya:ny
+    oci:oc oji:oj ori:or ory:or orm:om gaz:om oss:os pan:pa pli:pi pol:pl por:pt pus:ps pbt:ps que:qu quy:qu
+    roh:rm ron:ro rum:ro run:rn rus:ru sag:sg san:sa sin:si slk:sk slo:sk slv:sl sme:se smo:sm sna:sn snd:sd
+    som:so sot:st spa:es sqi:sq alb:sq als:sq srd:sc srp:sr ssw:ss sun:su swa:sw swh:sw swe:sv tah:ty tam:ta
+    tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur
+    uzb:uz uzn:uz ven:ve vie:vi vol:vo wln:wa wol:wo xho:xh yid:yi ydd:yi yor:yo zha:za zho:zh chi:zh cmn:zh
+    zul:zu ji:yi iw:he jw:jv in:id mo:ro ns:nso
+"""))  # fmt: skip
+"""Two-letter codes by other codes: those of three letters, of a group's main language, and former ones."""
 
 LANGUAGE_NAMES = {
     "ace": "Acehnese", "acm": "Mesopotamian Arabic", "acq": "Ta'izzi-Adeni Arabic", "aeb": "Tunisian Arabic",
@@ -69,26 +77,15 @@ _SCRIPTS = {
     "Arab": "Arabic", "Beng": "Bengali", "Cyrl": "Cyrillic", "Deva": "Devanagari", "Grek": "Greek",
     "Hant": "traditional", "Hebr": "Hebrew", "Latn": "Latin", "Mtei": "Meitei", "Tfng": "Tifinagh",
 }  # fmt: skip
+
+_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_MARK = re.compile(r">>([^<>]+)<<|<2([^<>]+)>|__(\w+)__")
+# `XX` is mBART's region for none; `zxx` is ISO's code for no language.
+_NOTHING = ("XX", "zxx")
 _SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
 _UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
-
-_LINGUA_CODES = {"no": "nb"}
-_OWN_SCRIPTS = {
-    "am": "\u1200-\u139f", "bo": "\u0f00-\u0fff", "dv": "\u0780-\u07bf", "km": "\u1780-\u17ff",
-    "kn": "\u0c80-\u0cff", "lo": "\u0e80-\u0eff", "ml": "\u0d00-\u0d7f", "my": "\u1000-\u109f",
-    "or": "\u0b00-\u0b7f", "sat": "\u1c50-\u1c7f", "si": "\u0d80-\u0dff",
-}  # fmt: skip
-"""Languages without statistics that have, or lead, a script of their own."""
-_ANY_OWN_SCRIPT = re.compile(f"[{''.join(_OWN_SCRIPTS.values())}]")
-_OWN_SCRIPT = re.compile("|".join(f"(?P<{code}>[{letters}])" for code, letters in _OWN_SCRIPTS.items()))
-_LETTER = re.compile(r"[^\W\d_]")
-_SYLLABLE = re.compile(r"[^\W\d_]{2}")
-_FEW = 20  # languages whose n-grams of all lengths are loaded
 _TRADITIONAL = dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant")
-_SAMPLE = 2000
-_LETTERS = "congr"  # as many as the longest n-grams have
-"""Characters that are examined, from the first letter on."""
 
 
 @lru_cache(maxsize=1024)
@@ -154,165 +151,45 @@ def language_name(code: str) -> str:
     return f"{name} ({script})" if script else name
 
 
-@dataclass(frozen=True, kw_only=True)
-class Detection:
-    """A language that a text may be in.
+def is_language_code(code: object) -> bool:
+    """Returns whether a code has the form of `en`, `zh-Hans` or `pt-BR`."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
-    Attributes:
-        language: One of the detector's codes.
-        confidence: Probability that the text is in this language, given that it is in one of the detector's
-            languages. The confidences of one text sum to 1, or all are 0 if nothing indicates a language.
+
+def bare_tag(piece: str) -> str | None:
+    """Returns the code within `>>fra<<`, `<2fr>` or `__fr__`; None if the piece is no language tag."""
+    found = _MARK.fullmatch(piece)
+    return next(filter(None, found.groups())) if found else None
+
+
+def language_codes(names: Iterable[str]) -> dict[str, str]:
+    """Returns our codes by names, all different; names that are no language, such as `ROMANCE`, are left out.
+
+    Script and region are kept only where names differ in nothing else. Simplified Chinese is `zh`.
     """
-
-    language: str
-    confidence: float
-
-
-def usable_language(ranked: Sequence[Detection], is_usable: Callable[[str], bool]) -> Detection:
-    """Returns the likeliest usable language, or the likeliest of all if it is more than twice as likely.
-
-    Args:
-        ranked: Detections, the most probable first; at least one.
-        is_usable: Whether the language of a code is usable.
-    """
-    usable = next((found for found in ranked if is_usable(found.language)), ranked[0])
-    return ranked[0] if ranked[0].confidence > 2 * usable.confidence else usable
+    parts = {name: _parts(name) for name in names}
+    sharing = Counter(SHORT_CODES.get(language, language) for language, _ in parts.values())
+    codes: dict[str, str] = {}
+    for name, (language, details) in sorted(parts.items(), key=lambda item: bool(item[1][1])):
+        bare = SHORT_CODES.get(language, language)
+        is_main = sharing[bare] == 1 or not details or details == ["Hans"]
+        full = "-".join([bare, *details])
+        options = (bare if is_main else full, full, language, "-".join([language, *details]))
+        taken = codes.values()
+        if code := next((each for each in options if is_language_code(each) and each not in taken), None):
+            codes[name] = code
+    return {name: codes[name] for name in parts if name in codes}
 
 
-class LanguageDetector:
-    """Detects which of a few languages a text is in, by letter n-grams; a single word is enough.
-
-    The statistics of these languages are loaded at the first text: about 0.3 s and 90 MB for English and
-    French. Of more than 20 languages only the statistics of trigrams are loaded, for all 75 in 1 s and 60 MB
-    instead of 16 s and 1 GB; single words are then often mistaken. Thread-safe.
-
-    Attributes:
-        codes: The languages.
-        is_loaded: Whether `load` has loaded the statistics.
-    """
-
-    def __init__(self, codes: Sequence[str]) -> None:
-        """Chooses the languages.
-
-        Args:
-            codes: Language codes, in order of preference for undecided texts. Languages without statistics
-                (lingua has 75) are detected only if they have a script of their own.
-        """
-        self.codes = tuple(dict.fromkeys(codes))
-        self.is_loaded = False
-
-    def load(self) -> None:
-        """Loads the statistics of languages in Latin letters in pieces of a tenth of a second.
-
-        lingua holds Python's lock while it loads. Between two pieces other threads run.
-        """
-        languages = list(self._code_of)
-        for pair in pairwise(languages):
-            detector = self._built(pair)
-            for length in range(1, len(_LETTERS) + 1):
-                detector.compute_language_confidence_values(_LETTERS[:length])
-        self.is_loaded = True
-
-    def detect(self, text: str) -> list[Detection]:
-        """Returns all the languages, the most probable first.
-
-        For a text without letters every confidence is 0 and the order is that of preference. For a text in
-        letters of other languages only, the likeliest of those precedes, unless a language without statistics
-        and without a script of its own might have these letters. A detector of one language is certain about
-        any text with letters, except those of such a script.
-        """
-        text = without_kept_strings(text[: 2 * _SAMPLE]) + text[2 * _SAMPLE :]
-        letter = _LETTER.search(text)
-        sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
-        own = _language_of_script(sample)
-        confidences = self._confidences(sample) if letter and not own else {}
-        detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
-        if own:
-            found = next((code for code in self.codes if canonical_code(code) == own), own)
-            others = [detection for detection in detections if detection.language != found]
-            return [Detection(language=found, confidence=1.0), *others]
-        if self._knows_scripts and not any(confidences.values()) and _SYLLABLE.search(sample):
-            return [_foreign_language(sample), *detections]
-        return sorted(detections, key=lambda detection: -detection.confidence)
-
-    def _confidences(self, text: str) -> dict[str, float]:
-        if not self._code_of:
-            return {}
-        if len(self._code_of) == 1:
-            return dict.fromkeys(self._code_of.values(), 1.0)
-        values = self._lingua.compute_language_confidence_values(text)
-        found = {self._code_of[value.language]: value.value for value in values}
-        return reweighted(text, found) if any(found.values()) else found
-
-    @cached_property
-    def _code_of(self) -> "dict[lingua.Language, str]":
-        import lingua
-
-        codes = {_lingua_code(code): code for code in reversed(self.codes)}
-        known = {language.iso_code_639_1.name.lower(): language for language in lingua.Language.all()}
-        return {known[lingua_code]: code for lingua_code, code in codes.items() if lingua_code in known}
-
-    @cached_property
-    def _knows_scripts(self) -> bool:
-        """Whether a text without a known letter is in none of the languages."""
-        with_statistics = set(self._code_of.values())
-        others = (canonical_code(code) for code in self.codes if code not in with_statistics)
-        return bool(self.codes) and all(code in _OWN_SCRIPTS for code in others)
-
-    @cached_property
-    def _lingua(self) -> "lingua.LanguageDetector":
-        return self._built(self._code_of)
-
-    def _built(self, languages: "Iterable[lingua.Language]") -> "lingua.LanguageDetector":
-        import lingua
-
-        builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
-        return (builder if len(self._code_of) <= _FEW else builder.with_low_accuracy_mode()).build()
+def language_code(name: str) -> str | None:
+    """Returns our code of one name; None if it is no language."""
+    return language_codes([name]).get(name)
 
 
-@cache
-def has_statistics() -> bool:
-    """Returns whether lingua is installed; its statistics take 96 MB, which a borrowed machine may lack."""
-    if find_spec("lingua") is None:
-        logger.warning("the package lingua-language-detector is missing: languages are not checked")
-        return False
-    return True
-
-
-def are_exchanged(samples: tuple[str, str], languages: tuple[str, str]) -> bool:
-    """Returns whether two columns of text are clearly in each other's language; False without statistics."""
-    if not has_statistics():
-        return False
-    detector = LanguageDetector(languages)
-    guesses = [detector.detect(sample)[0] for sample in samples]
-    return all(
-        guess.language == other and guess.confidence > 0.9
-        for guess, other in zip(guesses, reversed(languages), strict=True)
-    )
-
-
-def _language_of_script(text: str) -> str:
-    """Returns the language that most letters of a text say by their script alone; empty if there is none."""
-    if text.isascii() or _ANY_OWN_SCRIPT.search(text) is None:
-        return ""
-    counts = Counter(match.lastgroup for match in _OWN_SCRIPT.finditer(text))
-    ((code, count),) = counts.most_common(1)
-    return code if code and 2 * count > sum(map(str.isalpha, text)) else ""
-
-
-def _foreign_language(text: str) -> Detection:
-    """Returns the likeliest of all languages that have statistics; loads those of one script, some 20 MB."""
-    likeliest = _all_languages().compute_language_confidence_values(text)[0]
-    return Detection(language=likeliest.language.iso_code_639_1.name.lower(), confidence=likeliest.value)
-
-
-@cache
-def _all_languages() -> "lingua.LanguageDetector":
-    import lingua
-
-    return lingua.LanguageDetectorBuilder.from_all_languages().with_low_accuracy_mode().build()
-
-
-def _lingua_code(code: str) -> str:
-    language = canonical_code(code)
-    return _LINGUA_CODES.get(language, language)
+def _parts(name: str) -> tuple[str, Sequence[str]]:
+    """Returns the language, and script and region in their usual spelling."""
+    language, *details = re.split("[-_]", bare_tag(name) or name)
+    spelt = [each.upper() if len(each) == 2 else each.title() for each in details]
+    if language in _NOTHING:
+        return "", []
+    return language, [each for each in spelt if each not in _NOTHING]

@@ -38,6 +38,7 @@ class SentenceTranslation:
         target: Code of the target language.
         request: What the decoder was asked.
         hypotheses: The decoder's result, best first, at least one.
+        tokenizer: The checkpoint's tokenizer.
         texts: Text of each hypothesis, with the casing, the kept strings and the tags of the source.
         diagnosis: Why the translation looked broken; None if it did not.
     """
@@ -46,6 +47,7 @@ class SentenceTranslation:
     target: str
     request: DecodeRequest
     hypotheses: tuple[Hypothesis, ...]
+    tokenizer: Tokenizer
     texts: tuple[str, ...]
     diagnosis: Diagnosis | None = None
 
@@ -68,7 +70,9 @@ class SentenceTranslation:
         texts = tuple(finished_text(sentence, hypothesis, target, tokenizer) for hypothesis in result)
         best, _ = without_tags(texts[0]) if sentence.tags else (texts[0], ())
         kind = diagnose(sentence.cleaned, request.source_ids, result[0], best)
-        return cls(sentence, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
+        return cls(
+            sentence, target, request, tuple(result), tokenizer, texts, Diagnosis(kind) if kind else None
+        )
 
     @property
     def source(self) -> str:

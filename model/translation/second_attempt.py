@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.text.tokenizer import Tokenizer
 from model.translation.quality_checks import Kind, repeats_itself
 from model.translation.result import SentenceTranslation
 
@@ -31,7 +30,7 @@ def second_request(first: SentenceTranslation) -> DecodeRequest | None:
 
 
 def better_of(
-    first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
+    first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis]
 ) -> SentenceTranslation:
     """Returns the second translation if nothing is wrong with it, otherwise the first.
 
@@ -39,14 +38,13 @@ def better_of(
         first: The translation that looked broken.
         request: The second request.
         result: The hypotheses of the second request.
-        tokenizer: The checkpoint's tokenizer.
 
     Returns:
         One of the two, with a diagnosis that says which.
     """
     if first.diagnosis is None or not result:
         return first
-    second = SentenceTranslation.of(first.sentence, first.target, request, result, tokenizer)
+    second = SentenceTranslation.of(first.sentence, first.target, request, result, first.tokenizer)
     kept = second.diagnosis is None
     diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
     return dataclasses.replace(second if kept else first, diagnosis=diagnosis)

@@ -404,7 +404,7 @@ class Translator:
         results = decode_in_parallel(self.engines, list(again.values())) if again else []
         for (i, request), result in zip(again.items(), results, strict=True):
             if not isinstance(result, TranslationError):
-                improved[i] = better_of(improved[i], request, result, self.tokenizer)
+                improved[i] = better_of(improved[i], request, result)
         return improved
 
 

@@ -23,7 +23,9 @@ from model.errors import InputError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax
 
-_SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
+# In markup, blank lines are white space like any other.
+_SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "paragraphs"}
+_MARKUP_SPLITTING: Final[dict[str, Splitting]] = {**_SPLITTING, "nonewlines": "across_lines"}
 _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
 # DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
@@ -69,7 +71,9 @@ def _translation_request(
         deadline=received.deadline,
         client=received.client,
         markup=markup.ignoring(body.ignore_tags) if markup else None,
-        splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],
+        splitting=(_MARKUP_SPLITTING if markup else _SPLITTING)[
+            body.split_sentences or ("nonewlines" if markup is HTML else "1")
+        ],
         decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
         glossary=glossary,
     )

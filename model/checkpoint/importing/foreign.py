@@ -12,7 +12,7 @@ from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.text.language_codes import is_language_code
+from model.text.languages import is_language_code
 from model.text.tokenizer import TokenizerSettings
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")

@@ -10,8 +10,7 @@ import sentencepiece
 
 from model.checkpoint.card import Pair
 from model.errors import CheckpointError
-from model.text.language_codes import language_code, language_codes
-from model.text.languages import known_code
+from model.text.languages import known_code, language_code, language_codes
 
 _MOST_README_BYTES = 2**20
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)

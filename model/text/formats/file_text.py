@@ -1,13 +1,13 @@
 """The texts of a file, and how to rebuild the file from their translations."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from model.errors import InputError
 from model.text.document import Splitting
-from model.text.formats.markup_syntax import HTML, MarkupSyntax
+from model.text.formats.markup_syntax import MarkupSyntax
 
 _SAMPLE_CHARACTERS: Final = 2_000
 _TAG = re.compile("<[^<>]*>")
@@ -70,28 +70,3 @@ def decoded(content: bytes) -> str:
     if "\0" in text:
         raise FileError("must be a text, but holds NUL characters")
     return text
-
-
-def of_pieces(pieces: Iterable[tuple[str, bool]], *, joins_lines: bool = False) -> FileText:
-    """Returns the texts of a file that was cut into pieces, each with whether it is translated."""
-    cut = tuple((piece, is_text and not piece.isspace()) for piece, is_text in pieces if piece)
-
-    def rebuild(texts: Sequence[str]) -> bytes:
-        remaining = iter(texts)
-        return "".join(next(remaining) if is_text else piece for piece, is_text in cut).encode()
-
-    return FileText(tuple(piece for piece, is_text in cut if is_text), rebuild, joins_lines=joins_lines)
-
-
-_LINE_END = re.compile(r"((?:\r?\n[ \t]*)+)")
-
-
-def plain_text(content: bytes) -> FileText:
-    """Returns the lines of a plain text; line breaks stay where they are."""
-    parts = _LINE_END.split(decoded(content))
-    return of_pieces((part, place % 2 == 0) for place, part in enumerate(parts))
-
-
-def html(content: bytes) -> FileText:
-    """Returns an HTML document as one text."""
-    return FileText((decoded(content),), lambda texts: texts[0].encode(), markup=HTML, joins_lines=True)

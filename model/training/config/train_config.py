@@ -15,7 +15,7 @@ from model.config import FORMER_FIELDS, TransformerConfig
 from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
-from model.text.language_codes import is_language_code
+from model.text.languages import is_language_code
 from model.training.config.data import (
     AugmentationConfig,
     BatchConfig,

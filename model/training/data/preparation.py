@@ -12,7 +12,7 @@ import torch
 
 from model.evaluation.text import HeldOut
 from model.files import write_text_atomically
-from model.text.languages import are_exchanged
+from model.text.detection import are_exchanged
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig

@@ -10,7 +10,7 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from model.text.languages import LanguageDetector
+from model.text.detection import LanguageDetector
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
 from tests.app.http.test_access_records import Caller, entered, settled

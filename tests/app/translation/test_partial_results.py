@@ -8,8 +8,7 @@ from app.backend import Model
 from app.translation.catalogue import Catalogue
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from app.translation.request import TranslationRequest
-from app.translation.text_job import TextJob
+from app.translation.request import Text, TranslationRequest
 from model.request import Hypothesis
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend
@@ -20,7 +19,7 @@ def model(backend: DoubleBackend) -> Model:
     return backend.models()[0]
 
 
-def jobs_of(model: Model, *texts: str, is_html: bool = False) -> list[TextJob]:
+def texts_of(model: Model, *texts: str, is_html: bool = False) -> list[Text]:
     request = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
@@ -30,7 +29,9 @@ def jobs_of(model: Model, *texts: str, is_html: bool = False) -> list[TextJob]:
         markup=HTML if is_html else None,
     )
     reader = Reader(Catalogue([model]))
-    return reader.read(reader.plan(request))
+    planned = reader.plan(request)
+    reader.read([job for text in planned for job in text.jobs if job.remaining])
+    return planned
 
 
 def ids(model: Model, words: str) -> tuple[int, ...]:
@@ -43,7 +44,7 @@ def hypotheses(model: Model, words: str) -> Sequence[Hypothesis]:
 
 def partial_results_of(model: Model, *texts: str, is_html: bool = False) -> PartialResults:
     partial_results = PartialResults()
-    partial_results.begin(jobs_of(model, *texts, is_html=is_html))
+    partial_results.begin(texts_of(model, *texts, is_html=is_html))
     return partial_results
 
 
@@ -105,17 +106,18 @@ def test_a_sentence_with_a_string_to_keep_is_shown_at_its_end(model: Model) -> N
 
 @pytest.mark.parametrize("is_html", [False, True])
 def test_the_last_partial_result_is_the_answer_without_its_closing_tags(model: Model, is_html: bool) -> None:
-    (job,) = jobs_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
+    (text,) = texts_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
     results = [hypotheses(model, words) for words in ("an 217 & x", "siehe 217.", "x")]
+    (job,) = text.jobs
     results = results[: len(job.requests)]
     partial_results = PartialResults()
-    partial_results.begin([job])
+    partial_results.begin([text])
     for place, result in enumerate(results):
         partial_results.finished(place, result)
-    ((_, text),) = partial_results.take()
-    answer = job.advance(job.sentences(results)).answer().text
-    assert answer == text + ("</b>" if is_html else "")
-    assert "max@example.org" in text
+    ((_, beginning),) = partial_results.take()
+    job.advance(job.sentences(results))
+    assert text.answer().text == beginning + ("</b>" if is_html else "")
+    assert "max@example.org" in beginning
 
 
 def test_a_search_without_hypotheses_shows_nothing(model: Model) -> None:

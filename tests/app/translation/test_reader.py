@@ -6,8 +6,7 @@ import pytest
 
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
-from app.translation.request import TranslationRequest
-from app.translation.text_job import TextJob
+from app.translation.request import Text, TextJob, TranslationRequest
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, MarkupSyntax
@@ -27,7 +26,7 @@ def read(
     decoding: Mapping[str, object] | None = None,
     alternatives: int = 0,
     max_tokens: float = float("inf"),
-) -> list[TextJob]:
+) -> list[Text]:
     request = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
@@ -41,49 +40,57 @@ def read(
         model=model,
     )
     reader = Reader(CATALOGUE, max_tokens)
-    return reader.read(reader.plan(request))
+    planned = reader.plan(request)
+    reader.read([job for text in planned for job in text.jobs if job.remaining])
+    return planned
 
 
-def sentences(job: TextJob) -> list[str]:
-    return [BACKEND.tokenizer.decode(request.source_ids[:-1]).lower() for request in job.requests]
+def only_job(text: Text) -> TextJob:
+    (job,) = text.jobs
+    return job
+
+
+def sentences(text: Text) -> list[str]:
+    return [
+        BACKEND.tokenizer.decode(each.source_ids[:-1]).lower() for job in text.jobs for each in job.requests
+    ]
 
 
 def test_sentences_are_found_in_each_text() -> None:
     first, second = read("One two. Three!\nfour", " \n")
     assert sentences(first) == ["one two.", "three!", "four"]
-    assert (sentences(second), second.field) == ([], "q[1]")
+    assert (sentences(second), only_job(second).field) == ([], "q[1]")
     (whole,) = read("One two. Three!\nfour", splitting="none")
     assert sentences(whole) == ["one two. three! four"]
 
 
 def test_markup_is_not_translated() -> None:
-    (job,) = read("<p>One <b>two</b></p>", markup=HTML)
-    assert sentences(job) == ["one two"]
+    (text,) = read("<p>One <b>two</b></p>", markup=HTML)
+    assert sentences(text) == ["one two"]
 
 
 def test_a_text_in_the_target_language_has_no_hop() -> None:
-    (job,) = read("One two.", source="fr")
-    assert (job.remaining, job.requests) == ((), [])
-    assert job.answer().text == "One two."
+    (text,) = read("One two.", source="fr")
+    assert (only_job(text).remaining, text.answer().text) == ((), "One two.")
     (detected,) = read("Où est la gare, s'il vous plaît ?", source=None)
     assert detected.detection is not None
-    assert (detected.detection.language, detected.remaining) == ("fr", ())
+    assert (detected.detection.language, only_job(detected).remaining) == ("fr", ())
 
 
 def test_detection_prefers_languages_that_can_be_translated() -> None:
     for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "fr")):
-        (job,) = read(text, source=None, target="en", model=model)
-        assert job.detection is not None
-        assert job.detection.language == language
+        (found,) = read(text, source=None, target="en", model=model)
+        assert found.detection is not None
+        assert found.detection.language == language
     with pytest.raises(UnsupportedLanguageError, match=r"`source` must be one of .*, but is 'de'"):
         read("Wo ist der Bahnhof?", source=None, target="en", model="en-fr")
 
 
 def test_lengths_hold_on_the_last_hop_and_other_options_on_both() -> None:
-    (job,) = read(
+    (text,) = read(
         "eins zwei", source="de", decoding={"max_length": 9, "no_repeat_ngram_size": 2}, alternatives=1
     )
-    first, last = job.options
+    first, last = only_job(text).options
     assert (first.max_length, last.max_length) == (None, 9)
     assert (first.no_repeat_ngram_size, last.no_repeat_ngram_size) == (2, 2)
     assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)
@@ -111,4 +118,4 @@ def test_a_request_that_cannot_be_served_is_rejected(wish: dict[str, object], fa
 
 def test_a_sentence_that_is_too_long_is_divided() -> None:
     short, long = read("short", "word " * 50)
-    assert (len(short.requests), len(long.requests)) == (1, 2)
+    assert (len(sentences(short)), len(sentences(long))) == (1, 2)

@@ -28,7 +28,8 @@ REQUEST = TranslationRequest(
     deadline=time.monotonic() + 1e6,
     client="alice",
 )
-(JOB,) = [job.read() for job in Reader(Catalogue(BACKEND.models())).plan(REQUEST)]
+((JOB,),) = (text.jobs for text in Reader(Catalogue(BACKEND.models())).plan(REQUEST))
+JOB.read()
 
 
 def found(text: str) -> list[Hypothesis]:

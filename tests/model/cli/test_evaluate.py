@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
-from model.text.languages import has_statistics
+from model.text.detection import has_statistics
 from tests.model.cli.conftest import Run
 
 Phrases = tuple[tuple[str, str], ...]

@@ -228,3 +228,14 @@ def test_a_span_with_plain_ends_is_not_trimmed(text: str) -> None:
     end = len(text) - module._length(module._TRAILING, text[start:][::-1])
     expected = (start, end) if any(map(str.isalpha, text[start:end])) else None
     assert module._trimmed(text, 0, len(text)) == expected
+
+
+def test_paragraphs_end_at_blank_lines() -> None:
+    text = "Dear Tom\n\nI have received\r\nyour letter. It\nwas long.\r\n \t\r\nYours"
+    document = Document.split(text, "en", "paragraphs")
+    assert document.sentences == ("Dear Tom", "I have received\r\nyour letter.", "It\nwas long.", "Yours")
+    assert document.rebuild(document.sentences) == text
+    assert (
+        Document.split(text, "en", "across_lines").sentences[0]
+        == "Dear Tom\n\nI have received\r\nyour letter."
+    )

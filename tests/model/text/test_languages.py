@@ -1,28 +1,24 @@
-import subprocess
-import sys
-import time
+"""Codes of languages, also in the forms of other projects, and their names."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES as M2M100
+from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CODES as MBART50
+from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
 from model.text.languages import (
     LANGUAGE_NAMES,
-    Detection,
-    LanguageDetector,
+    SHORT_CODES,
+    bare_tag,
     canonical_code,
     gains_spaces,
     has_unspaced_sentences,
     has_unspaced_words,
+    is_language_code,
     known_code,
+    language_code,
+    language_codes,
     language_name,
-    usable_language,
 )
-
-
-@pytest.fixture(scope="module")
-def detector() -> LanguageDetector:
-    return LanguageDetector(["fr", "en"])
 
 
 @pytest.mark.parametrize(
@@ -33,119 +29,10 @@ def test_a_language_is_named_in_english(code: str, name: str) -> None:
     assert language_name(code) == name
 
 
-@pytest.mark.parametrize(("certainty", "chosen"), [(0.9, "de"), (0.7, "de"), (0.6, "fr"), (0.4, "fr")])
-def test_what_is_of_use_is_preferred_unless_another_language_is_clearly_meant(
-    certainty: float, chosen: str
-) -> None:
-    ranked = [
-        Detection(language="de", confidence=certainty),
-        Detection(language="fr", confidence=1 - certainty),
-    ]
-    ranked.sort(key=lambda found: -found.confidence)
-    assert usable_language(ranked, lambda code: code == "fr").language == chosen
-    assert usable_language(ranked, lambda code: False) == ranked[0]
-
-
-def test_many_languages_are_told_apart_by_less() -> None:
-    more = ("it", "pt", "nl", "pl", "cs", "uk", "bg", "el", "tr", "fi", "sv", "da", "hu", "ro", "ar", "ja")
-    codes = ["en", "fr", "de", "es", "ru", "zh", *more]
-    detector = LanguageDetector(codes)
-    began = time.perf_counter()
-    for text, language in (
-        ("The museum opens again on Monday.", "en"),
-        ("Das Museum öffnet am Montag wieder seine Türen.", "de"),
-        ("Музей снова откроется в понедельник.", "ru"),
-        ("博物馆星期一重新开放。", "zh"),
-    ):
-        assert detector.detect(text)[0].language == language
-    assert time.perf_counter() - began < 10
-
-
 def test_the_table_of_names_is_canonical() -> None:
     assert len(LANGUAGE_NAMES) >= 100
     assert all(canonical_code(code) == code for code in LANGUAGE_NAMES)
     assert len(set(LANGUAGE_NAMES.values())) == len(LANGUAGE_NAMES)
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Good morning.", "en"),
-        ("Bonjour.", "fr"),
-        ("Thank you!", "en"),
-        ("Merci.", "fr"),
-        ("Where is the station?", "en"),
-        ("Où est la gare ?", "fr"),
-        ("\ud800Je ne sais pas.", "fr"),
-    ],
-)
-def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, language: str) -> None:
-    best, other = detector.detect(text)
-    assert best.language == language
-    assert 1 >= best.confidence > 0.5 > other.confidence
-    assert best.confidence + other.confidence == pytest.approx(1)
-
-
-@pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "α = β"])
-def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, text: str) -> None:
-    assert detector.detect(text) == [
-        Detection(language="fr", confidence=0.0),
-        Detection(language="en", confidence=0.0),
-    ]
-
-
-@pytest.mark.parametrize("preamble", ["2024-01-01;37;91\n" * 130, "\n" * 2000, "-" * 3000, "🙂" * 2500])
-def test_what_has_no_letters_in_front_of_a_text_does_not_hide_it(
-    detector: LanguageDetector, preamble: str
-) -> None:
-    best, _ = detector.detect(preamble + "Bonjour tout le monde, comment allez-vous ?")
-    assert (best.language, best.confidence > 0.5) == ("fr", True)
-
-
-def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetector) -> None:
-    foreign, *known = detector.detect("こんにちは")
-    assert (foreign.language, foreign.confidence > 0.9) == ("ja", True)
-    assert [found.confidence for found in known] == [0.0, 0.0]
-
-
-def test_languages_keep_the_codes_they_were_given() -> None:
-    detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
-    assert [
-        detector.detect(text)[0].language for text in ("你好吗？", "How are you?", "Hvordan går det?")
-    ] == [
-        "zh-Hans",
-        "en-GB",
-        "no",
-    ]
-
-
-def test_a_single_language_is_certain_where_there_are_letters() -> None:
-    assert LanguageDetector(["en"]).detect("hello") == [Detection(language="en", confidence=1.0)]
-    assert LanguageDetector(["en"]).detect("42") == [Detection(language="en", confidence=0.0)]
-
-
-@pytest.mark.parametrize("codes", [[], ["qqq"]])
-def test_languages_without_statistics_are_never_detected(codes: list[str]) -> None:
-    assert LanguageDetector(codes).detect("hello") == [
-        Detection(language=code, confidence=0.0) for code in codes
-    ]
-
-
-@given(text=st.text(st.characters()))
-def test_any_text_has_an_answer(detector: LanguageDetector, text: str) -> None:
-    detections = detector.detect(text)
-    # A text in letters that only another language has may name that language as well.
-    assert {detection.language for detection in detections} >= {"en", "fr"}
-    assert all(0 <= detection.confidence <= 1 for detection in detections)
-    assert detections[0].confidence >= detections[1].confidence
-
-
-def test_text_needs_no_torch() -> None:
-    program = (
-        "import sys, model.text.document, model.text.languages, model.text.tokenizer; "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -221,27 +108,50 @@ def test_a_code_means_a_known_one(code: str, known: str, meant: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["Merci user_name@example.com", "Bonjour {first_name} !", "Merci https://example.com/welcome"]
+    ("name", "code"),
+    [
+        *[(name, "fr") for name in ("fra_Latn", "fr_XX", ">>fra<<", "<2fr>", "__fr__", "fra", "fre", "fr")],
+        ("zho_Hans", "zh"),
+        ("zh_CN", "zh"),
+        ("cmn", "zh"),
+        ("por_Latn", "pt"),
+        ("pes_Arab", "fa"),
+        ("iw", "he"),
+        ("ns", "nso"),
+        ("ceb_Latn", "ceb"),
+        ("ROMANCE", None),
+        ("zxx", None),
+    ],
 )
-def test_kept_strings_say_nothing_of_the_language(detector: LanguageDetector, text: str) -> None:
-    assert detector.detect(text)[0].language == "fr"
+def test_codes_of_other_projects_are_ours(name: str, code: str | None) -> None:
+    assert language_code(name) == code
 
 
-KHMER = "សួស្តី អ្នកសុខសប្បាយទេ"
+@pytest.mark.parametrize("names", [NLLB, M2M100["m2m100"], MBART50], ids=["nllb", "m2m100", "mbart50"])
+def test_every_language_has_a_code_of_its_own_and_a_name(names: list[str]) -> None:
+    codes = language_codes(names)
+    assert list(codes) == list(names)
+    assert all(map(is_language_code, codes.values()))
+    assert len({language_name(code) for code in codes.values()}) == len(set(codes.values())) == len(names)
+    assert not [code for code in codes.values() if language_name(code) == code]
 
 
-def test_a_language_without_statistics_is_known_by_its_script() -> None:
-    for codes, confidences in (
-        (["en", "km"], [1.0, 0.0]),
-        (["en", "fr"], [1.0, 0.0, 0.0]),
-        (["en"], [1.0, 0.0]),
-    ):
-        found = LanguageDetector(codes).detect(KHMER)
-        assert found[0].language == "km"
-        assert [each.confidence for each in found] == confidences
-    assert LanguageDetector(["en", "fr"]).detect(f"The word {KHMER[:6]} is a greeting")[0].language == "en"
+def test_only_names_that_differ_in_their_script_keep_it() -> None:
+    names = ["zho_Hans", "zho_Hant", "kas_Arab", "kas_Deva", "srp_Cyrl", "yue_Hant"]
+    assert list(language_codes(names).values()) == ["zh", "zh-Hant", "ks-Arab", "ks-Deva", "sr", "yue"]
+    assert language_name("zh-Hant") == "Chinese (traditional)"
 
 
-def test_a_language_known_by_its_script_keeps_foreign_texts_out() -> None:
-    assert LanguageDetector(["en", "fr", "km"]).detect("สวัสดีครับ")[0].language == "th"
-    assert LanguageDetector(["en", "fr", "br"]).detect("สวัสดีครับ")[0].language == "en"
+def test_a_tag_is_told_from_text() -> None:
+    assert [bare_tag(piece) for piece in (">>fra<<", "<2fr>", "__fr__", "fr", "<b>")] == [
+        "fra",
+        "fr",
+        "fr",
+        None,
+        None,
+    ]
+
+
+def test_users_may_name_a_language_by_any_of_its_codes() -> None:
+    assert all(canonical_code(long) == short for long, short in SHORT_CODES.items())
+    assert not SHORT_CODES.keys() & set(SHORT_CODES.values())

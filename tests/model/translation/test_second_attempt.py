@@ -116,7 +116,7 @@ def test_the_second_translation_is_given_only_if_nothing_is_wrong_with_it(
     first = translated("", tokenizer, DecodeOptions())
     request = second_request(first)
     assert request is not None
-    sentence = better_of(first, request, [hypothesis(text, tokenizer, finished=finished)], tokenizer)
+    sentence = better_of(first, request, [hypothesis(text, tokenizer, finished=finished)])
     assert sentence.diagnosis == Diagnosis("empty", retried=True, kept=kept)
     assert sentence.text == (text if kept else "")
     assert sentence.request == (request if kept else first.request)
@@ -126,4 +126,4 @@ def test_a_second_search_that_finds_nothing_leaves_the_first(tokenizer: Tokenize
     first = translated("", tokenizer, DecodeOptions())
     request = second_request(first)
     assert request is not None
-    assert better_of(first, request, [], tokenizer) == first
+    assert better_of(first, request, []) == first

@@ -19,7 +19,7 @@ from model.checkpoint.importing.formats.ctranslate2 import read_folder
 from model.checkpoint.importing.text import Readme, chosen_pairs
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
-from model.text.language_codes import is_language_code
+from model.text.languages import is_language_code
 from model.text.tokenizer import SOURCE_TAG, TARGET_TAG
 
 METADATA, MODEL = "metadata.json", "model"

@@ -110,12 +110,47 @@ def test_subtitles_keep_times_and_lines() -> None:
 
 def test_plain_text_keeps_its_blanks() -> None:
     text = "one\r\ntwo\r\n\r\n  three \n\n\n"
-    assert read_file(".txt", text.encode(), "fr", 0).texts == ("one", "two", "three ")
+    assert read_file(".txt", text.encode(), "fr", 0).texts == ("one", "two", "three")
     assert shouted(".txt", text.encode()).decode() == text.upper()
     assert shouted(".txt", text.encode("utf-16")).decode() == text.upper()
     for content in (b"\xff", b"a\0b"):
         with pytest.raises(FileError):
             read_file(".txt", content, "fr", 0)
+
+
+WRAPPED = """\
+  The committee met on Thursday to speak about
+the budget of the coming year, which is smaller
+than everybody had hoped.
+
+> It was late, and the chairman went home before
+> anything had been decided.
+
+Dear Sir or Madam,
+I have received your letter, thank you very much.
+
+The Old Man and the Sea of the Northern Islands
+A Tale of Two Cities of the Southern Continent
+"""
+
+
+def test_lines_that_were_broken_at_a_width_are_one_paragraph() -> None:
+    first, quoted, *lines = read_file(".txt", WRAPPED.encode(), "fr", 0).texts
+    assert first.endswith(
+        "to speak about the budget of the coming year, which is smaller than everybody had hoped."
+    )
+    assert quoted == "It was late, and the chairman went home before anything had been decided."
+    assert lines == WRAPPED.rstrip().split("\n")[7:9] + WRAPPED.rstrip().split("\n")[10:]
+    assert shouted(".txt", WRAPPED.encode()).decode() == WRAPPED.upper()
+    crlf = WRAPPED.replace("\n", "\r\n")
+    assert shouted(".txt", crlf.encode()).decode() == crlf.upper()
+
+
+def test_a_paragraph_without_spaces_is_joined_without_them() -> None:
+    lines = ["委员会星期四开会讨论明年的预算问题这个预算比大家", "希望的要小得多会议开得很晚主席先回家了。"]
+    content = "\n".join(lines).encode()
+    assert read_file(".txt", content, "en", 0).texts == ("".join(lines),)
+    assert shouted(".txt", content).decode() == "\n".join(lines)
 
 
 def archive(**parts: str) -> bytes:

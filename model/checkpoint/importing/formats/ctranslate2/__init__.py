@@ -19,7 +19,7 @@ from model.checkpoint.importing.formats.ctranslate2.text import (
 )
 from model.checkpoint.importing.text import Readme
 from model.checkpoint.manifest import read_json
-from model.text.language_codes import language_codes
+from model.text.languages import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"
 _MOST_SOURCE_TOKENS = 1024

@@ -20,8 +20,7 @@ from model.checkpoint.importing.tensors import ForeignTensor
 from model.checkpoint.importing.text import chosen_pairs
 from model.checkpoint.manifest import read_any_json, read_text
 from model.errors import CheckpointError, TokenizerError
-from model.text.language_codes import language_code, language_codes
-from model.text.languages import LANGUAGE_NAMES
+from model.text.languages import LANGUAGE_NAMES, language_code, language_codes
 from model.text.tokenizer import (
     SETTINGS_FILE,
     SHARED_FILE,

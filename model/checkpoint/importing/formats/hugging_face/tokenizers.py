@@ -29,7 +29,7 @@ from model.checkpoint.importing.text import (
 )
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
-from model.text.language_codes import bare_tag, language_codes
+from model.text.languages import bare_tag, language_codes
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,

@@ -14,8 +14,7 @@ from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.formats.marian.file import ZSTANDARD, is_marian_file, read_yaml
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
-from model.text.language_codes import SHORT_CODES
-from model.text.languages import LANGUAGE_NAMES, canonical_code
+from model.text.languages import LANGUAGE_NAMES, SHORT_CODES, canonical_code
 
 _WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz|\.zst)?")
 _SHORTLIST = re.compile(r"lex.*\.bin(\.gz)?")

@@ -10,7 +10,7 @@ from model.checkpoint.importing.formats.marian.folder import MarianFolder
 from model.checkpoint.importing.text import filled, load_sentencepiece, pieces_of
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.text.language_codes import bare_tag, language_codes
+from model.text.languages import bare_tag, language_codes
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,

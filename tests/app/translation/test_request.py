@@ -1,0 +1,113 @@
+"""A request's texts on their way: the sentences of each hop, their translations, and the answer."""
+
+import pytest
+
+from app.translation.catalogue import Catalogue
+from app.translation.reader import Reader
+from app.translation.request import Text, TranslationRequest
+from model.errors import DecodingError
+from model.request import Hypothesis
+from model.text.detection import Detection
+from model.text.formats.markup_syntax import HTML
+from tests.app.double import DoubleBackend
+
+BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
+
+
+def text_of(text: str, *, source: str | None = "de", is_html: bool = False) -> Text:
+    request = TranslationRequest(
+        texts=(text,),
+        fields=("q",),
+        source=source,
+        target="fr",
+        deadline=0.0,
+        markup=HTML if is_html else None,
+    )
+    (planned,) = Reader(Catalogue(BACKEND.models())).plan(request)
+    return planned
+
+
+def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
+    """Hypotheses of one sentence, best first."""
+    return [
+        Hypothesis(tuple(BACKEND.tokenizer.encode(text)[:-1]), -1.0, -1.0, (), finished=finished)
+        for text in texts
+    ]
+
+
+def advance(text: Text, *results: list[Hypothesis]) -> list[str]:
+    """Takes a text one hop further; returns the sentences of that hop."""
+    remaining, sources = iter(results), list[str]()
+    for job in text.jobs:
+        if job.remaining:
+            job.read()
+            sources += [BACKEND.tokenizer.decode(each.source_ids[:-1]) for each in job.requests]
+            job.advance(job.sentences([next(remaining) for _ in job.requests]))
+    assert next(remaining, None) is None
+    return sources
+
+
+def test_the_result_of_the_first_hop_is_read_for_the_second() -> None:
+    text = text_of("eins zwei.\n\ndrei")
+    (job,) = text.jobs
+    assert [hop.pair for hop in job.remaining] == [("de", "en"), ("en", "fr")]
+    assert advance(text, found("one two."), found("three")) == ["EINS ZWEI.", "DREI"]
+    assert [hop.pair for hop in job.remaining] == [("en", "fr")]
+    assert advance(text, found("un deux."), found("trois")) == ["ONE TWO.", "THREE"]
+    assert job.remaining == ()
+    answer = text.answer()
+    assert (answer.text, answer.is_finished) == ("UN DEUX.\n\nTROIS", True)
+    assert answer.route is job.route
+
+
+def test_a_text_is_unfinished_if_any_hop_was() -> None:
+    text = text_of("eins")
+    advance(text, found("one", finished=False))
+    advance(text, found("un"))
+    assert not text.answer().is_finished
+
+
+def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
+    text = text_of("<p>one</p> <p>two</p>", source="en", is_html=True)
+    advance(text, found("un", "le"), found("deux"))
+    assert text.answer().text == "<p>UN</p> <p>DEUX</p>"
+    assert text.answer().alternatives == ("<p>LE</p> <p>DEUX</p>",)
+
+
+def test_an_unchanged_text_names_no_checkpoint() -> None:
+    text = text_of(" \n")
+    assert advance(text) == []
+    answer = text.answer()
+    assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
+
+
+def test_a_sentence_without_any_result_is_a_fault() -> None:
+    with pytest.raises(DecodingError):
+        advance(text_of("eins"), [])
+
+
+def test_a_text_that_becomes_too_long_on_the_way_is_divided() -> None:
+    text = text_of("eins")
+    advance(text, found("one " * 50))
+    ((job,),) = (text.jobs,)
+    job.read()
+    assert len(job.requests) > 1
+
+
+def test_each_sentence_of_a_mixed_text_is_translated_from_its_own_language() -> None:
+    german, french, english = (
+        "Wo ist der nächste Bahnhof, bitte?",
+        "Je ne sais vraiment pas.",
+        "It is over there on the left.",
+    )
+    text = text_of(f"<p>{german} {french}</p><p><i>{english}</i></p>", source=None, is_html=True)
+    assert [[hop.pair for hop in job.remaining] for job in text.jobs] == [
+        [("de", "en"), ("en", "fr")],
+        [],
+        [("en", "fr")],
+    ]
+    assert advance(text, found("where?"), found("là-bas.")) == [german.upper(), english.upper()]
+    assert advance(text, found("où ?")) == ["WHERE?"]
+    answer = text.answer()
+    assert answer.text == f"<p>OÙ ? {french}</p><p><i>LÀ-BAS.</i></p>"
+    assert answer.detection == Detection(language="de", confidence=pytest.approx(34 / 88, abs=0.02))

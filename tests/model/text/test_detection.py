@@ -1,0 +1,209 @@
+"""The language of texts and of the sentences in them."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.detection import Detection, LanguageDetector, reweighted, usable_language
+
+WORDS = {
+    "en": "Hello|Hi|Good morning|Goodbye|Thanks|Please|Sorry|Yes|Cancel|Save|Delete|Sign in|Log out|Send"
+    "|Download|Password|Continue|dog|apple|sister|bread|Monday",
+    "fr": "Bonjour|Salut|Merci|Au revoir|S'il vous plaît|Oui|Annuler|Enregistrer|Se connecter|Coller"
+    "|Imprimer|chien|pain|ami|sœur|lundi|Bon appétit",
+    "de": "Hallo|Guten Tag|Tschüss|Danke|Bitte|Ja|Nein|Abbrechen|Speichern|Löschen|Anmelden|Hund|Brot|Januar"
+    "|rot|Prost|E-Mail-Adresse",
+    "es": "Hola|Buenos días|Adiós|Gracias|Por favor|Sí|Cancelar|Guardar|Borrar|Ajustes|Nombre|pan|ayer|perro"
+    "|Salud|lunes",
+    "zh": "你好|谢谢|再见|取消|保存",
+}
+
+
+@pytest.fixture(scope="module")
+def detector() -> LanguageDetector:
+    return LanguageDetector(["fr", "en"])
+
+
+@pytest.mark.parametrize(("certainty", "chosen"), [(0.9, "de"), (0.7, "de"), (0.6, "fr"), (0.4, "fr")])
+def test_what_is_of_use_is_preferred_unless_another_language_is_clearly_meant(
+    certainty: float, chosen: str
+) -> None:
+    ranked = [
+        Detection(language="de", confidence=certainty),
+        Detection(language="fr", confidence=1 - certainty),
+    ]
+    ranked.sort(key=lambda found: -found.confidence)
+    assert usable_language(ranked, lambda code: code == "fr").language == chosen
+    assert usable_language(ranked, lambda code: False) == ranked[0]
+
+
+def test_many_languages_are_told_apart_by_less() -> None:
+    more = ("it", "pt", "nl", "pl", "cs", "uk", "bg", "el", "tr", "fi", "sv", "da", "hu", "ro", "ar", "ja")
+    codes = ["en", "fr", "de", "es", "ru", "zh", *more]
+    detector = LanguageDetector(codes)
+    began = time.perf_counter()
+    for text, language in (
+        ("The museum opens again on Monday.", "en"),
+        ("Das Museum öffnet am Montag wieder seine Türen.", "de"),
+        ("Музей снова откроется в понедельник.", "ru"),
+        ("博物馆星期一重新开放。", "zh"),
+    ):
+        assert detector.detect(text)[0].language == language
+    assert time.perf_counter() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Good morning.", "en"),
+        ("Bonjour.", "fr"),
+        ("Thank you!", "en"),
+        ("Merci.", "fr"),
+        ("Where is the station?", "en"),
+        ("Où est la gare ?", "fr"),
+        ("\ud800Je ne sais pas.", "fr"),
+    ],
+)
+def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, language: str) -> None:
+    best, other = detector.detect(text)
+    assert best.language == language
+    assert 1 >= best.confidence > 0.5 > other.confidence
+    assert best.confidence + other.confidence == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "α = β"])
+def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, text: str) -> None:
+    assert detector.detect(text) == [
+        Detection(language="fr", confidence=0.0),
+        Detection(language="en", confidence=0.0),
+    ]
+
+
+@pytest.mark.parametrize("preamble", ["2024-01-01;37;91\n" * 130, "\n" * 2000, "-" * 3000, "🙂" * 2500])
+def test_what_has_no_letters_in_front_of_a_text_does_not_hide_it(
+    detector: LanguageDetector, preamble: str
+) -> None:
+    best, _ = detector.detect(preamble + "Bonjour tout le monde, comment allez-vous ?")
+    assert (best.language, best.confidence > 0.5) == ("fr", True)
+
+
+def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetector) -> None:
+    foreign, *known = detector.detect("こんにちは")
+    assert (foreign.language, foreign.confidence > 0.9) == ("ja", True)
+    assert [found.confidence for found in known] == [0.0, 0.0]
+
+
+def test_languages_keep_the_codes_they_were_given() -> None:
+    detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
+    assert [
+        detector.detect(text)[0].language for text in ("你好吗？", "How are you?", "Hvordan går det?")
+    ] == [
+        "zh-Hans",
+        "en-GB",
+        "no",
+    ]
+
+
+def test_a_single_language_is_certain_where_there_are_letters() -> None:
+    assert LanguageDetector(["en"]).detect("hello") == [Detection(language="en", confidence=1.0)]
+    assert LanguageDetector(["en"]).detect("42") == [Detection(language="en", confidence=0.0)]
+
+
+@pytest.mark.parametrize("codes", [[], ["qqq"]])
+def test_languages_without_statistics_are_never_detected(codes: list[str]) -> None:
+    assert LanguageDetector(codes).detect("hello") == [
+        Detection(language=code, confidence=0.0) for code in codes
+    ]
+
+
+@given(text=st.text(st.characters()))
+def test_any_text_has_an_answer(detector: LanguageDetector, text: str) -> None:
+    detections = detector.detect(text)
+    assert {detection.language for detection in detections} >= {"en", "fr"}
+    assert all(0 <= detection.confidence <= 1 for detection in detections)
+    assert detections[0].confidence >= detections[1].confidence
+
+
+def test_text_needs_no_torch() -> None:
+    program = (
+        "import sys, model.text.document, model.text.languages, model.text.tokenizer; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["Merci user_name@example.com", "Bonjour {first_name} !", "Merci https://example.com/welcome"]
+)
+def test_kept_strings_say_nothing_of_the_language(detector: LanguageDetector, text: str) -> None:
+    assert detector.detect(text)[0].language == "fr"
+
+
+KHMER = "សួស្តី អ្នកសុខសប្បាយទេ"
+
+
+def test_a_language_without_statistics_is_known_by_its_script() -> None:
+    for codes, confidences in (
+        (["en", "km"], [1.0, 0.0]),
+        (["en", "fr"], [1.0, 0.0, 0.0]),
+        (["en"], [1.0, 0.0]),
+    ):
+        found = LanguageDetector(codes).detect(KHMER)
+        assert found[0].language == "km"
+        assert [each.confidence for each in found] == confidences
+    assert LanguageDetector(["en", "fr"]).detect(f"The word {KHMER[:6]} is a greeting")[0].language == "en"
+
+
+def test_a_language_known_by_its_script_keeps_foreign_texts_out() -> None:
+    assert LanguageDetector(["en", "fr", "km"]).detect("สวัสดีครับ")[0].language == "th"
+    assert LanguageDetector(["en", "fr", "br"]).detect("สวัสดีครับ")[0].language == "en"
+
+
+def test_greetings_buttons_and_words_are_told_apart() -> None:
+    detector = LanguageDetector(list(WORDS))
+    cases = [(word, code) for code, words in WORDS.items() for word in words.split("|")]
+    wrong = {word for word, code in cases if detector.detect(word)[0].language != code}
+    assert wrong == set()
+
+
+def test_confidences_of_languages_without_a_list_stay() -> None:
+    before = {"en": 0.2, "es": 0.4, "pt": 0.4}
+    after = reweighted("Hello", before)
+    assert after["pt"] == 0.4
+    assert after["en"] > 0.5
+    assert sum(after.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["", "qwrtz", "42"])
+def test_texts_without_common_words_keep_their_confidences(text: str) -> None:
+    assert reweighted(text, {"en": 0.3, "fr": 0.7}) == {"en": 0.3, "fr": 0.7}
+
+
+def test_the_sentences_of_a_mixed_text_are_told_apart() -> None:
+    detector = LanguageDetector(["en", "fr", "de"])
+    mixed = {
+        "Where did you put the keys?": "en",
+        "OK.": "en",
+        "Je les ai laissées sur la table.": "fr",
+        "42": "fr",
+        "Merci.": "fr",
+        "Ich habe sie dort nicht gefunden.": "de",
+        "Dann suche ich eben weiter. " * 40: "de",
+    }
+    found = detector.detect_each(list(mixed), "en", ["fr", "de"])
+    assert dict(zip(mixed, found, strict=True)) == mixed
+    assert detector.detect_each(list(mixed), "en", []) == ["en"] * len(mixed)
+
+
+@pytest.mark.parametrize(("reader", "language"), [((), "en"), (("fr-CA", "de"), "de"), (("en",), "en")])
+def test_a_short_text_of_several_languages_is_in_one_that_its_sender_reads(
+    reader: tuple[str, ...], language: str
+) -> None:
+    detector = LanguageDetector(["en", "fr", "de"])
+    assert detector.detect("Gift", reader)[0].language == language
+    assert detector.detect("Where is the station?", reader)[0].language == "en"
+    assert sum(found.confidence for found in detector.detect("Gift", reader)) == pytest.approx(1)
