@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
@@ -21,9 +21,9 @@ from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.scheduling.start_limiter import StartLimiter
 from app.telemetry.access_record import AccessRecord
-from app.telemetry.logs import FIELDS, new_request_id, request_id
+from app.telemetry.logs import Event, new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
-from app.telemetry.timings import Timings, begin, clock, end, server_timing
+from app.telemetry.timings import begin, clock, end, server_timing
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _REQUEST_ID = REQUEST_ID_HEADER.lower().encode()
@@ -34,8 +34,8 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 logger = logging.getLogger(__name__)
 
 
-class InFlightRequest:
-    """One request in progress: its answer is sent through it, and its access record is made from it.
+class InFlightRequest(AccessRecord):
+    """One request in progress: its answer is sent through it.
 
     Args:
         scope: The scope of the request.
@@ -43,86 +43,63 @@ class InFlightRequest:
         is_last: Whether its connection ends with the answer.
 
     Attributes:
-        request_id: The client's id if it is short and plain, else a new one.
-        timings: How long each stage takes.
         has_begun: Whether the answer has begun.
     """
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
-        self._headers = Headers(raw=scope["headers"])
-        self.request_id = sane_request_id(field_of(scope, _REQUEST_ID))
-        self.timings = Timings()
+        super().__init__(
+            sane_request_id(field_of(scope, _REQUEST_ID)), method=scope["method"], fields=scope["headers"]
+        )
         self.has_begun = False
-        self._began = clock()
-        self._method = scope["method"]
+        # If nothing is sent, the server closes the connection.
+        self.status = CLIENT_GONE
         self._state = scope.setdefault("state", {})
         self._state["request_id"] = self.request_id
         self._send = send
         self._is_last = is_last
-        # If nothing is sent, the server closes the connection.
-        self._status = CLIENT_GONE
         self._is_complete = False
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer; the head gets the id, the timings and other header fields."""
         if message["type"] == "http.response.start":
             self.has_begun = True
-            self._status = message["status"]
-            message = {**message, "headers": [*message.get("headers", ()), *self._fields()]}
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), (_REQUEST_ID, self.request_id.encode()), _NO_SNIFFING]
+            if self.timings.spans:
+                headers.append((b"server-timing", server_timing(self.timings)))
+            if self._is_last:
+                headers.append(_CLOSE)
+            message = {**message, "headers": headers}
         await self._send(message)
         self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
-    @property
-    def is_rejected_by_connection(self) -> bool:
-        """Whether the connection has answered instead of the application."""
-        return WIRE_STATUS in self._state
+    def end(self, endpoint: str) -> str | None:
+        """Record how the request ended.
 
-    @property
-    def status(self) -> int:
-        """The HTTP status that the client got."""
-        return int(self._state.get(WIRE_STATUS, self._status))
-
-    @property
-    def outcome(self) -> str:
-        """`refused` for 4xx and 503; `abandoned` for an incomplete response or a 499; else `answered`."""
-        is_answered, status = self._is_complete or self.is_rejected_by_connection, self.status
-        if not is_answered or status == CLIENT_GONE:
-            return "abandoned"
-        return "refused" if 400 <= status < 500 or status == 503 else "answered"
-
-    def close(self, endpoint: str) -> AccessRecord:
-        """Returns the access record of the finished request.
+        It was `refused` with 4xx and 503, `abandoned` with a 499 or an incomplete answer, else `answered`.
 
         Args:
             endpoint: One of our paths, or `unmatched`.
+
+        Returns:
+            The error code if the connection has answered instead of the application; None otherwise.
         """
-        status = self.status
-        return AccessRecord(
-            request_id=self.request_id,
-            method=self._method,
-            endpoint=endpoint,
-            status=status,
-            has_failed=status >= 500,
-            outcome=self.outcome,
-            headers=self._headers,
-            began=self._began,
-            ended=clock(),
-            timings=self.timings,
-        )
+        self.ended = clock()
+        self.endpoint = endpoint
+        wire_status: int | None = self._state.get(WIRE_STATUS)
+        status = self.status = wire_status or self.status
+        self.has_failed = status >= 500
+        if status == CLIENT_GONE or not (self._is_complete or wire_status):
+            self.outcome = "abandoned"
+        else:
+            self.outcome = "refused" if 400 <= status < 500 or status == 503 else "answered"
+        return None if wire_status is None else code_of(wire_status)
 
     def release_permit(self) -> None:
         """Give the request's permit back to the gate, if it holds one."""
         permit: Permit | None = self._state.get(PERMIT)
         if permit is not None:
             permit.release()
-
-    def _fields(self) -> Iterator[tuple[bytes, bytes]]:
-        yield _REQUEST_ID, self.request_id.encode()
-        yield _NO_SNIFFING
-        if self.timings.spans:
-            yield b"server-timing", server_timing(self.timings)
-        if self._is_last:
-            yield _CLOSE
 
 
 def sane_request_id(given: str) -> str:
@@ -194,7 +171,19 @@ class RequestContextMiddleware:
         lifecycle.enter()
         self._context.metrics.count_accepted()
         try:
-            await self._answer(request, scope, receive)
+            if scope["method"] == "POST" and scope["path"] in WORK:
+                # A request that arrived before the shutdown began is served.
+                lifecycle.require_ready()
+                if not self._start_limiter.may_start():
+                    await self._wait(request, scope)
+            await self._app(_without_head(scope), receive, request.send)
+        except Exception as fault:
+            # Otherwise the connection would end without an answer.
+            await self._answer_error(fault, request, scope, receive)
+        except asyncio.CancelledError:
+            if not lifecycle.is_forced:
+                raise
+            await self._answer_error(DrainingError(), request, scope, receive)
         finally:
             lifecycle.leave()
             request.release_permit()
@@ -202,28 +191,9 @@ class RequestContextMiddleware:
             request_id.reset(tokens[0])
             end(tokens[1])
 
-    async def _answer(self, request: InFlightRequest, scope: Scope, receive: Receive) -> None:
-        try:
-            if scope["method"] == "POST" and scope["path"] in WORK:
-                await self._begin(request, scope)
-            await self._app(_without_head(scope), receive, request.send)
-        except Exception as fault:
-            # Otherwise uvicorn would answer with a body of its own.
-            await self._answer_error(fault, request, scope, receive)
-        except asyncio.CancelledError:
-            if not self._context.lifecycle.is_forced:
-                raise
-            await self._answer_error(DrainingError(), request, scope, receive)
-
-    async def _begin(self, request: InFlightRequest, scope: Scope) -> None:
-        """Refuse a request unless the service is ready, and wait until it may start.
-
-        A request that arrived before the shutdown began is served.
-        """
-        self._context.lifecycle.require_ready()
-        if not self._start_limiter.may_start():
-            with request.timings.during("queue"):
-                await self._start_limiter.wait(scope["client"][0] if scope.get("client") else "")
+    async def _wait(self, request: InFlightRequest, scope: Scope) -> None:
+        with request.timings.during("queue"):
+            await self._start_limiter.wait(scope["client"][0] if scope.get("client") else "")
 
     async def _answer_error(
         self, fault: Exception, request: InFlightRequest, scope: Scope, receive: Receive
@@ -234,15 +204,14 @@ class RequestContextMiddleware:
 
     def _record(self, request: InFlightRequest, scope: Scope) -> None:
         endpoint = scope["state"].get(ENDPOINT, scope["path"])
-        record = request.close(endpoint if endpoint in self._endpoints else UNMATCHED)
+        code = request.end(endpoint if endpoint in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
-        if request.is_rejected_by_connection:
-            metrics.count_rejected(code_of(record.status))
-        metrics.count_finished(record.endpoint, record.status, record.outcome, record.seconds)
-        event = record.log_fields()
-        if tracing is not None:
-            event["trace_id"] = tracing.record(record)
-        logger.log(record.level, "request", extra={FIELDS: event})
+        if code is not None:
+            metrics.count_rejected(code)
+        metrics.count_finished(request.endpoint, request.status, request.outcome, request.seconds)
+        trace = {} if tracing is None else {"trace_id": tracing.record(request)}
+        if logger.isEnabledFor(level := request.level):
+            logger.handle(Event(logger.name, level, "request", request.log_fields() | trace))
 
 
 def _without_head(scope: Scope) -> Scope:

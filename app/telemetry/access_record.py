@@ -1,42 +1,47 @@
-"""⑨ What the log line and the trace of a finished request say; never anything of its text."""
+"""⑨ What the log line and the trace of a request say; never anything of its text."""
 
 import logging
-from collections.abc import Mapping
-from typing import Final, NamedTuple, get_args
+from collections.abc import Sequence
+from typing import Final, get_args
 
-from app.telemetry.timings import Stage, Timings
+from app.telemetry.timings import Stage, Timings, clock
 
 PROBES: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 """Paths that machines ask all day long."""
 _FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_args(Stage)}
 
 
-class AccessRecord(NamedTuple):
-    """A finished request; every value is from a small set, a number or the request's id.
+class AccessRecord:
+    """A request that arrives now; every value is from a small set, a number or the request's id.
 
-    Attributes:
+    Args:
         request_id: The client's, if it was plain, else ours.
         method: The HTTP method.
-        endpoint: One of our paths, or `unmatched`.
+        fields: The request's header fields; only `traceparent` and `tracestate` are ever read.
+
+    Attributes:
+        request_id: As given.
+        method: As given.
+        fields: As given.
+        endpoint: One of our paths, or `unmatched`; empty until the request is finished.
         status: The HTTP status that the client got.
         has_failed: Whether the status says that the service is at fault.
-        outcome: How the request ended, one of OUTCOMES.
-        headers: The request's; only `traceparent` and `tracestate` are ever read.
-        began: When the request arrived, seconds of the timings' clock.
+        outcome: How the request ended, one of OUTCOMES; empty until it is finished.
+        began: When it arrived, seconds of the timings' clock.
         ended: When it was over.
         timings: How long each stage took.
     """
 
-    request_id: str
-    method: str
-    endpoint: str
-    status: int
-    has_failed: bool
-    outcome: str
-    headers: Mapping[str, str]
-    began: float
-    ended: float
-    timings: Timings
+    def __init__(self, request_id: str, method: str, fields: Sequence[tuple[bytes, bytes]]) -> None:
+        self.request_id = request_id
+        self.method = method
+        self.fields = fields
+        self.endpoint = ""
+        self.status = 0
+        self.has_failed = False
+        self.outcome = ""
+        self.began = self.ended = clock()
+        self.timings = Timings()
 
     @property
     def seconds(self) -> float:
@@ -50,11 +55,13 @@ class AccessRecord(NamedTuple):
 
     def log_fields(self) -> dict[str, object]:
         """Fields of the log line."""
-        return {
+        timings = self.timings
+        fields: dict[str, object] = {
             "endpoint": self.endpoint,
             "status": self.status,
             "outcome": self.outcome,
             "seconds": round(self.seconds, 6),
-            **{_FIELDS[stage]: round(spent, 6) for stage, spent in self.timings.seconds().items()},
-            **self.timings.sizes(),
         }
+        for stage, spent in timings.seconds().items():
+            fields[_FIELDS[stage]] = round(spent, 6)
+        return {**fields, **timings.sizes()}

@@ -6,12 +6,12 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import islice
 from types import TracebackType
-from typing import Final, TextIO
+from typing import TextIO
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -20,14 +20,35 @@ from model.errors import TranslationError
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _NUM_STANDARD = len(vars(logging.makeLogRecord({})))
-FIELDS: Final = "fields"
-"""In `extra`, many fields at once: logging checks and copies each name of `extra`."""
-_STANDARD = frozenset({FIELDS, "message", "asctime", "exc_text", "color_message"})
+_STANDARD = frozenset({"message", "asctime", "exc_text", "color_message"})
 
 
 def new_request_id() -> str:
     """A new id of 32 hexadecimal digits; not a secret, so not worth the system call that secrets need."""
     return f"{random.getrandbits(128):032x}"
+
+
+class Event(logging.LogRecord):
+    """A record that knows nothing of where it was logged, which takes a fifth of the time to make.
+
+    Args:
+        logger: Name of the logger.
+        level: Level of the event.
+        event: What happened.
+        fields: The fields of its line.
+    """
+
+    args = exc_info = exc_text = stack_info = None
+    pathname = filename = module = funcName = ""
+    lineno = 0
+
+    def __init__(self, logger: str, level: int, event: str, fields: Mapping[str, object]) -> None:
+        self.name = logger
+        self.levelno, self.levelname = level, logging.getLevelName(level)
+        self.msg = event
+        self.fields = fields
+        self.created = time.time()
+        self.msecs = self.created % 1 * 1000
 
 
 class JsonFormatter(logging.Formatter):
@@ -46,8 +67,10 @@ class JsonFormatter(logging.Formatter):
         }
         if (current := request_id.get()) is not None:
             event["request_id"] = current
-        event |= {key: value for key, value in _extra(record) if key not in _STANDARD}
-        event |= getattr(record, FIELDS, {})
+        if isinstance(record, Event):
+            event |= record.fields
+        else:
+            event |= {key: value for key, value in _extra(record) if key not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             event |= describe_fault(record.exc_info[1])
         return _to_json(event)

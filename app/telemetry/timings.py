@@ -6,7 +6,6 @@ A context variable holds the timings of the current request, so that they need n
 """
 
 import time
-from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Final, Literal
 
@@ -106,7 +105,7 @@ class Timings:
         self._totals = totals
         return totals
 
-    def sizes(self) -> Mapping[str, int | str]:
+    def sizes(self) -> dict[str, int | str]:
         """How much there was to translate; empty without texts, and never anything of a text."""
         if not self.items:
             return {}

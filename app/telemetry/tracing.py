@@ -54,7 +54,9 @@ class Tracing:
         epoch = time.time_ns() - int(clock() * 1e9)
         span = self._tracer.start_span(
             f"{access.method} {access.endpoint}",
-            self._propagator.extract(access.headers),
+            self._propagator.extract(
+                {str(name, "latin-1"): str(value, "latin-1") for name, value in access.fields}
+            ),
             SpanKind.SERVER,
             _attributes(access),
             start_time=epoch + int(access.began * 1e9),
