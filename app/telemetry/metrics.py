@@ -19,7 +19,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from app.backend import Model
-from app.telemetry.fast_histograms import FastHistograms
 from app.telemetry.shared_metrics import SharedMetrics
 from model.translation.quality_checks import KINDS
 
@@ -73,29 +72,26 @@ class Metrics:
         self._outcomes = self._counter("outcomes", "Accepted requests by how they ended.", "outcome")
         self._in_flight = self._gauge("requests_in_flight", "Requests in progress.")
         self._workers = self._gauge("workers", "Decoding threads.")
-        self._queue_wait = self._fast_histograms(
-            {"queue_wait_seconds": ("Time that a sentence waits for an engine.", _SECONDS)}
-        )
+        self._queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
         self._queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
         self._queued_tokens = self._gauge(
             "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
         )
         self._queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
-        self._steps = self._fast_histograms(
-            {
-                "decode_step_seconds": (
-                    "One decoder step, which adds a token to every running hypothesis.",
-                    _SECONDS,
-                ),
-                "batch_sentences": ("Sentences in the running batch, observed at each step.", _SIZES),
-                "batch_rows": ("Hypotheses in the running batch, observed at each step.", _SIZES),
-            }
+        self._step = self._histogram(
+            "decode_step_seconds", "One decoder step, which adds a token to every running hypothesis."
         )
-        self._encode = self._fast_histograms(
-            {"encode_seconds": ("One encoder pass over the sentences that join together.", _SECONDS)}
+        self._batch_sentences = self._histogram(
+            "batch_sentences", "Sentences in the running batch, observed at each step.", buckets=_SIZES
         )
-        self._time_to_first_token = self._fast_histograms(
-            {"time_to_first_token_seconds": ("Time from leaving the queue to the first token.", _SECONDS)}
+        self._batch_rows = self._histogram(
+            "batch_rows", "Hypotheses in the running batch, observed at each step.", buckets=_SIZES
+        )
+        self._encode = self._histogram(
+            "encode_seconds", "One encoder pass over the sentences that join together."
+        )
+        self._time_to_first_token = self._histogram(
+            "time_to_first_token_seconds", "Time from leaving the queue to the first token."
         )
         self._source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
         self._target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
@@ -280,7 +276,7 @@ class Metrics:
 
     def record_queue_wait(self, seconds: float) -> None:
         """Record how long a sentence waited for an engine."""
-        self._queue_wait.add(seconds)
+        self._queue_wait.observe(seconds)
 
     def count_cancelled(self, *, queued: int, decoding: int) -> None:
         """Count withdrawn sentences, by whether they waited or ran."""
@@ -329,15 +325,17 @@ class Metrics:
 
     def encoded(self, seconds: float) -> None:
         """See Observer."""
-        self._encode.add(seconds)
+        self._encode.observe(seconds)
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """See Observer."""
-        self._steps.add(seconds, sentences, rows)
+        self._step.observe(seconds)
+        self._batch_sentences.observe(sentences)
+        self._batch_rows.observe(rows)
 
     def first_token(self, seconds: float) -> None:
         """See Observer."""
-        self._time_to_first_token.add(seconds)
+        self._time_to_first_token.observe(seconds)
 
     def _find_request_series(
         self, endpoint: str, status: int, outcome: str
@@ -350,13 +348,6 @@ class Metrics:
 
     def _find_token_series(self, pair: str) -> tuple[Counter, Counter]:
         return self._source_tokens.labels(pair), self._target_tokens.labels(pair)
-
-    def _fast_histograms(self, histograms: Mapping[str, tuple[str, Sequence[float]]]) -> FastHistograms:
-        file = None if self._shared is None else self._shared.histogram_file
-        collector = FastHistograms(PREFIX, histograms, file)
-        self.registry.register(collector)
-        self._published.append(collector.publish)
-        return collector
 
     def _count_lost(self) -> None:
         """Count as abandoned what the process before this one had in flight when it was killed."""
@@ -399,8 +390,10 @@ class Metrics:
         """Returns a gauge; the mode is how the values of several processes become one."""
         return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry, multiprocess_mode=mode)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=_SECONDS)
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS
+    ) -> Histogram:
+        return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
 
 
 def _samples(counter: Counter) -> list[Sample]:

@@ -7,13 +7,11 @@ those of prometheus-client's multiprocess mode (https://prometheus.github.io/cli
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from prometheus_client import ProcessCollector, multiprocess, values
 from prometheus_client.core import Metric
-from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
@@ -30,9 +28,6 @@ class SharedMetrics(Collector):
         folder: Where the files of all processes are.
         index: Number of this process.
         pids: Returns the ids of the processes that run.
-
-    Attributes:
-        histogram_file: For histograms of this process that are kept elsewhere.
     """
 
     def __init__(self, folder: Path, index: int, pids: Callable[[], Iterable[int]]) -> None:
@@ -42,7 +37,6 @@ class SharedMetrics(Collector):
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         # The gauges of the process before this one.
         multiprocess.mark_process_dead(index, str(folder))  # type: ignore[no-untyped-call]
-        self.histogram_file = HistogramFile(folder / f"histogram_fast_{index}.db")
         values.ValueClass = values.MultiProcessValue(lambda: index)  # type: ignore[no-untyped-call]
 
     def collect(self) -> Iterator[Metric]:
@@ -78,36 +72,3 @@ class SharedMetrics(Collector):
             value = total(sample.value for sample in samples)
             metrics[0].samples = [Sample(first.name, first.labels, value)]
             yield metrics[0]
-
-
-class HistogramFile:
-    """Values of histograms in a file of prometheus-client's form.
-
-    Args:
-        path: The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = MmapedDict(str(path))  # type: ignore[no-untyped-call]
-
-    def read(self, name: str, text: str, bounds: Iterable[str]) -> tuple[list[int], float]:
-        """Returns the samples in each bucket, and the sum of the samples."""
-        read = self._file.read_value
-        counts = [int(read(_bucket(name, text, bound))[0]) for bound in bounds]  # type: ignore[no-untyped-call]
-        return counts, read(_sum(name, text))[0]  # type: ignore[no-untyped-call]
-
-    def write(self, name: str, text: str, bounds: Iterable[str], counts: Iterable[int], total: float) -> None:
-        """Keep the samples in each bucket, and their sum."""
-        for bound, count in zip(bounds, counts, strict=True):
-            self._file.write_value(_bucket(name, text, bound), count, 0.0)  # type: ignore[no-untyped-call]
-        self._file.write_value(_sum(name, text), total, 0.0)  # type: ignore[no-untyped-call]
-
-
-@cache
-def _bucket(name: str, text: str, bound: str) -> str:
-    return str(mmap_key(name, f"{name}_bucket", ["le"], [bound], text))
-
-
-@cache
-def _sum(name: str, text: str) -> str:
-    return str(mmap_key(name, f"{name}_sum", [], [], text))
