@@ -28,7 +28,11 @@ Schema = TypeVar("Schema", bound=BaseModel)
 # What of the client's own text an error may repeat.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 # Replaces what pydantic says in terms of Python.
-_REASONS = {"model_type": "input should be an object", "list_type": "input should be a list"}
+_REASONS = {
+    "model_type": "input should be an object",
+    "list_type": "input should be a list",
+    "string_unicode": "input should not hold lone surrogates",
+}
 _RANGES = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _LENGTHS = frozenset({"string_too_short", "string_too_long"})
 # The two shapes of texts, which pydantic puts behind their field in the location of an error.

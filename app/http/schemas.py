@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -22,23 +21,15 @@ from model.translation.quality_checks import Kind
 Detail = Literal["scores", "tokens", "alignment", "degeneration"]
 
 
-def _encodable(text: str) -> str:
-    """Refuse lone surrogates, which JSON can escape but UTF-8 cannot encode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise PydanticCustomError("lone_surrogate", "Input should not hold lone surrogates") from None
-    return text
-
-
 def _shape(value: object) -> str:
     return "list" if isinstance(value, list) else "text"
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
-Code = Annotated[str, Field(min_length=1, max_length=35), AfterValidator(_encodable)]
-Kept = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_encodable)]
-Name = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_encodable)]
+# A limit of the length makes pydantic refuse lone surrogates, which JSON can escape but UTF-8 cannot encode.
+Text = Annotated[str, Field(min_length=0, json_schema_extra=lambda schema: schema.pop("minLength"))]
+Code = Annotated[str, Field(min_length=1, max_length=35)]
+Kept = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=1024)]
 Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
@@ -50,7 +41,7 @@ class RequestFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    api_key: Annotated[str, Field(max_length=512), AfterValidator(_encodable)] | None = Field(
+    api_key: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="API key, where one is needed and no Authorization header carries it"
     )
 
@@ -177,7 +168,7 @@ class TranslateRequest(RequestFields):
         description="Further translations of each text, fewer where the search finds no more; "
         "greedy search becomes beam search, and a beam at least one larger",
     )
-    model: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_encodable)] | None = Field(
+    model: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
