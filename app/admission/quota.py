@@ -34,7 +34,7 @@ class SumByName(dict[Name, int]):
         Returns:
             The new sum.
         """
-        total = self[name] + amount
+        total = self.get(name, 0) + amount
         if total:
             self[name] = total
         else:

@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from starlette.types import Receive, Scope, Send
 
 from app.admission.gate import PERMIT, Gate, Permit
+from app.connection.limits import ConnectionLimit
 from app.errors import OverloadedError
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -210,14 +211,12 @@ async def test_work_is_refused_by_a_full_gate_and_the_connection_lives() -> None
 
 
 @pytest.mark.anyio
-async def test_a_refused_client_gets_the_same_idle_timeout_as_others(full: Service) -> None:
-    wire = full.wire()
-    await wire.send(request() + request())
-    patience = wire.protocol.timeout_keep_alive_task
-    assert patience is not None
-    await wire.send(request()[:9])
-    assert patience.cancelled()
-    assert wire.protocol.timeout_keep_alive_task is None
+async def test_a_refused_client_has_been_idle_since_its_refusal(full: Service) -> None:
+    limit = ConnectionLimit(2)
+    refused, silent = Wire(limit, full.admission), Wire(limit)
+    await refused.send(request())
+    assert Wire(limit).statuses == []
+    assert (refused.statuses, refused.is_closing(), silent.is_closing()) == ([503], False, True)
 
 
 @pytest.mark.anyio
