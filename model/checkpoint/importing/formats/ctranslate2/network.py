@@ -6,7 +6,7 @@ CTranslate2 fuses query, key and value of self-attention (`linear_0`), and key a
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,19 @@ class Network:
             raise refusal(file.path, "revision", f"1 to {_NEWEST_REVISION}", file.revision)
         if file.revision == 1:
             file.rename(_name_since_revision_2)
-        self._file, self._heads, self._epsilon = file, _HEADS[file.specification], epsilon
+        self._file, self._epsilon = file, epsilon
+        self._depths = {stack: self._depth(stack) for stack in STACKS}
+        scopes = [f"{stack}/layer_{layer}" for stack in STACKS for layer in range(self._depths[stack])]
+        self._self_attentions = [f"{scope}/self_attention" for scope in scopes]
+        cross = [f"{scope}/attention" for scope in scopes if scope.startswith("decoder")]
+        self._attentions = [*self._self_attentions, *cross]
+        single = "encoder/embeddings"
+        source = single if f"{single}/weight" in file else f"{single}_0"
+        self._embeddings = {"encoder": source, "decoder": "decoder/embeddings"}
+        self._model_dim = file.sizes("decoder/embeddings/weight", 2)[1]
+        self._num_heads = self._number_of_stacks("num_heads", _HEADS[file.specification])
+        if self._num_heads != int(self._num_heads):
+            raise refusal(file.path, "num_heads", "a whole number", self._num_heads)
 
     @property
     def starts_from_zero(self) -> bool:
@@ -135,32 +147,39 @@ class Network:
         Raises:
             CheckpointError: With the variable that we cannot compute.
         """
+        file = self._file
+        biases = [name for name in file if name.endswith("/bias")]
+        activation = self._number_of_stacks("activation", 0)
+        if activation not in _ACTIVATIONS:
+            known = ", ".join(f"{key} ({name})" for key, name in _ACTIVATIONS.items())
+            raise refusal(file.path, "activation", f"one of {known}", activation)
         values: dict[str, object] = {
             "source_vocab_size": len(source.pieces),
             "target_vocab_size": len(target.pieces),
-            "model_dim": self._file.sizes("decoder/embeddings/weight", 2)[1],
-            "num_heads": self._agreed_number("num_heads", self._heads),
-            "num_encoder_layers": self._depth("encoder"),
-            "num_decoder_layers": self._depth("decoder"),
-            "ffn_dim": self._file.sizes("decoder/layer_0/ffn/linear_0/weight", 2)[0],
-            "activation": self._activation(),
-            "gated_ffn": self._has("decoder/layer_0/ffn/linear_0_noact/weight"),
-            "output_bias": self._has("decoder/projection/bias") or target.known < len(target.pieces),
+            "model_dim": self._model_dim,
+            "num_heads": int(self._num_heads),
+            "num_encoder_layers": self._depths["encoder"],
+            "num_decoder_layers": self._depths["decoder"],
+            "ffn_dim": file.sizes("decoder/layer_0/ffn/linear_0/weight", 2)[0],
+            "activation": _ACTIVATIONS[int(activation)],
+            "gated_ffn": "decoder/layer_0/ffn/linear_0_noact/weight" in file,
+            "attention_bias": any("attention/linear" in name for name in biases),
+            "ffn_bias": any("/ffn/linear" in name for name in biases),
+            "output_bias": "decoder/projection/bias" in file or target.known < len(target.pieces),
             "scale_embeddings": self._scales_embeddings(),
-            "logit_scale": self._file.number("decoder/scale_outputs", 1),
+            "logit_scale": file.number("decoder/scale_outputs", 1),
             "tie": self._tie(source, target),
             **self._norms(),
-            **self._biases(),
             **self._attention(),
             **self._positions(),
             **special_ids,
         }
-        self._require_rows(source, target)
-        self._refuse_alibi()
+        if value := file.number("decoder/alibi", 0):
+            raise refusal(file.path, "decoder/alibi", "0, as these positions cannot be computed", value)
         try:
             return TransformerConfig.from_dict(values)
         except ConfigError as error:
-            raise CheckpointError(f"{self._file.path}: {error}") from error
+            raise CheckpointError(f"{file.path}: {error}") from error
 
     def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
         """Returns how to read every parameter, none of which is read before.
@@ -178,8 +197,8 @@ class Network:
 
     def _part(self, parameter: Parameter, config: TransformerConfig, vocabulary: Vocabulary) -> Part:
         """Returns where the file has one of our parameters."""
-        stack, module, is_bias = parameter.stack, parameter.module, parameter.kind == "bias"
-        name = variable_name(parameter, self._embedding(stack).removesuffix("/weight"))
+        module, is_bias = parameter.module, parameter.kind == "bias"
+        name = variable_name(parameter, self._embeddings[parameter.stack])
         rows, filler = None, 0.0
         if module in ("embedding.tokens", "output"):
             rows, filler = vocabulary.rows_in(self._file.get(name)), NEVER if is_bias else 0.0
@@ -189,175 +208,117 @@ class Network:
             rows = self._rows_of_heads(name, module, config)
         return Part(name, rows, filler, is_optional=is_bias)
 
-    def _rows_of_heads(self, name: str, module: str, config: TransformerConfig) -> NDArray[np.intp] | None:
-        """Returns the rows of queries, or of keys and values, which self-attention fuses with its queries."""
-        is_self, width = module.startswith("attention"), config.heads_dim
+    def _rows_of_heads(self, name: str, module: str, config: TransformerConfig) -> NDArray[np.intp]:
+        """Returns the rows of queries, or of keys and values, which self-attention fuses with its queries.
+
+        Rows become those of adjacent pairs if the file's rotations pair the halves of a head, and are
+        repeated for the heads that share keys and values in the file.
+        """
+        is_self, heads, width = module.startswith("attention"), config.num_heads, config.heads_dim
+        is_rotary = is_self and config.positions == "rotary"
+        is_halved = is_rotary and not self._common("rotary_interleave", 1, self._self_attentions)
+
+        def rows_of(count: int) -> NDArray[np.intp]:
+            rows = np.arange(count * config.head_dim).reshape(count, -1)
+            return rows.reshape(count, 2, -1).transpose(0, 2, 1).reshape(count, -1) if is_halved else rows
+
+        groups = self._key_value_heads(heads)
+        keys, values = rows_of(groups), np.arange(groups * config.head_dim).reshape(groups, -1)
+        needed = 2 * keys.size + (width if is_self else 0)
+        if name in self._file and (found := self._file[name].shape[0]) != needed:
+            raise refusal(self._file.path, name, f"of {needed} rows in this network", found)
         if module == "attention.query":
-            order = self._query_order(config, is_self)
-            return np.arange(width) if order is None else order
-        order = self._key_value_order(config, is_self)
-        if not is_self:
-            return order
-        end = self._file[name].shape[0] if self._has(name) else 3 * width
-        return np.arange(width, end) if order is None else width + order
-
-    def _query_order(self, config: TransformerConfig, is_self: bool) -> NDArray[np.intp] | None:
-        """Rows of adjacent pairs if the file's rotations pair the halves of a head."""
-        if not is_self or config.positions != "rotary" or self._rotary("rotary_interleave", 1):
-            return None
-        return _interleaved(config.num_heads, config.head_dim).reshape(-1)
-
-    def _key_value_order(self, config: TransformerConfig, is_self: bool) -> NDArray[np.intp] | None:
-        """As of queries, and rows repeated for the heads that share keys and values in the file."""
-        heads, groups = config.num_heads, self._key_value_heads(config.num_heads)
-        order = self._query_order(config, is_self)
-        if order is None and groups == heads:
-            return None
-        keys = (
-            np.arange(groups * config.head_dim).reshape(groups, -1)
-            if order is None
-            else _interleaved(groups, config.head_dim)
-        )
-        values = np.arange(groups * config.head_dim).reshape(groups, -1) + groups * config.head_dim
-        return np.concatenate([np.repeat(each, heads // groups, 0).reshape(-1) for each in (keys, values)])
+            return rows_of(heads).reshape(-1)
+        both = [np.repeat(each, heads // groups, 0).reshape(-1) for each in (keys, values + keys.size)]
+        return np.concatenate(both) + (width if is_self else 0)
 
     def _key_value_heads(self, heads: int) -> int:
-        if self._number_everywhere("multi_query", 0):
+        if self._common("multi_query", 0, self._attentions):
             return 1
-        groups = int(self._number_everywhere("num_heads_kv", heads))
+        groups = int(self._common("num_heads_kv", heads, self._attentions))
         if groups < 1 or heads % groups:
             raise refusal(self._file.path, "num_heads_kv", f"a divisor of num_heads ({heads})", groups)
         return groups
 
-    def _has(self, name: str) -> bool:
-        return name in self._file
-
     def _depth(self, stack: str) -> int:
         depth = 0
-        while self._has(f"{stack}/layer_{depth}/self_attention/linear_0/weight") and depth <= _MOST_LAYERS:
+        while f"{stack}/layer_{depth}/self_attention/linear_0/weight" in self._file and depth <= _MOST_LAYERS:
             depth += 1
         if not 1 <= depth <= _MOST_LAYERS:
             raise refusal(self._file.path, f"{stack}/layer", f"1 to {_MOST_LAYERS} layers", depth)
         return depth
 
-    def _embedding(self, stack: str) -> str:
-        single = f"{stack}/embeddings/weight"
-        return single if self._has(single) else f"{stack}/embeddings_0/weight"
+    def _common(self, name: str, default: float, scopes: Sequence[str]) -> float:
+        """Returns a number that several scopes have in common, such as all attentions."""
+        numbers = [self._file.number(f"{scope}/{name}", default) for scope in scopes]
+        for scope, number in zip(scopes, numbers, strict=True):
+            if number != numbers[0]:
+                needed = f"that of {scopes[0]} ({numbers[0]})"
+                raise refusal(self._file.path, f"{scope}/{name}", needed, number)
+        return numbers[0]
 
-    def _agreed(self, what: str, value_of: Callable[[str], object]) -> object:
-        """Returns what both stacks have in common."""
-        encoder, decoder = (value_of(stack) for stack in STACKS)
+    def _number_of_stacks(self, name: str, default: float) -> float:
+        return self._common(name, self._file.number(name, default), STACKS)
+
+    def _both_have(self, name: str) -> bool:
+        encoder, decoder = (f"{stack}/{name}" in self._file for stack in STACKS)
         if encoder != decoder:
-            raise refusal(self._file.path, f"decoder/{what}", f"the encoder's ({encoder})", decoder)
+            raise refusal(self._file.path, f"decoder/{name}", f"the encoder's ({encoder})", decoder)
         return encoder
-
-    def _agreed_number(self, name: str, default: float) -> int:
-        def value(stack: str) -> float:
-            return self._file.number(f"{stack}/{name}", self._file.number(name, default))
-
-        number = self._agreed(name, value)
-        if not isinstance(number, float | int) or number != int(number):
-            raise refusal(self._file.path, name, "a whole number", number)
-        return int(number)
-
-    def _attention_scopes(self) -> list[str]:
-        return [
-            f"{stack}/layer_{layer}/{attention}"
-            for stack in STACKS
-            for layer in range(self._depth(stack))
-            for attention in ("self_attention", "attention")[: 1 if stack == "encoder" else 2]
-        ]
-
-    def _number_everywhere(self, name: str, default: float, scopes: Sequence[str] | None = None) -> float:
-        """Returns an attribute that all attentions have in common."""
-        first = None
-        for scope in scopes or self._attention_scopes():
-            value = self._file.number(f"{scope}/{name}", default)
-            first = value if first is None else first
-            if value != first:
-                raise refusal(self._file.path, f"{scope}/{name}", f"the other attentions' ({first})", value)
-        return default if first is None else first
-
-    def _activation(self) -> str:
-        number = self._agreed_number("activation", 0)
-        if number not in _ACTIVATIONS:
-            known = ", ".join(f"{key} ({name})" for key, name in _ACTIVATIONS.items())
-            raise refusal(self._file.path, "activation", f"one of {known}", number)
-        return _ACTIVATIONS[number]
 
     def _norms(self) -> dict[str, object]:
         gains = [name for name in self._file if name.endswith("/gamma")]
-        shifted = [self._has(name.removesuffix("gamma") + "beta") for name in gains]
+        shifted = [name.removesuffix("gamma") + "beta" in self._file for name in gains]
         if any(shifted) != all(shifted):
             name = gains[shifted.index(not shifted[0])]
             raise refusal(self._file.path, name, "a norm of the same kind as the others", "another")
         is_shifted = all(shifted)
-        epsilon = self._epsilon if self._epsilon is not None else 1e-5 if is_shifted else 1e-6
-
-        def has(name: str) -> Callable[[str], bool]:
-            return lambda stack: self._has(f"{stack}/{name}/gamma")
-
         return {
-            "norm_position": "pre" if self._agreed_number("pre_norm", 1) else "post",
+            "norm_position": "pre" if self._number_of_stacks("pre_norm", 1) else "post",
             "norm_form": "variance" if is_shifted else "root_mean_square",
             "norm_bias": is_shifted,
-            "norm_epsilon": epsilon,
-            "final_norm": self._agreed("layer_norm", has("layer_norm")),
-            "embedding_norm": self._agreed("layernorm_embedding", has("layernorm_embedding")),
-        }
-
-    def _biases(self) -> dict[str, object]:
-        biases = [name for name in self._file if name.endswith("/bias")]
-        return {
-            "attention_bias": any("attention/linear" in name for name in biases),
-            "ffn_bias": any("/ffn/linear" in name for name in biases),
+            "norm_epsilon": self._epsilon if self._epsilon is not None else 1e-5 if is_shifted else 1e-6,
+            "final_norm": self._both_have("layer_norm/gamma"),
+            "embedding_norm": self._both_have("layernorm_embedding/gamma"),
         }
 
     def _attention(self) -> dict[str, object]:
-        heads = self._agreed_number("num_heads", self._heads)
         model_dim, width = self._file.sizes("decoder/layer_0/self_attention/linear_1/weight", 2)
-        values: dict[str, object] = {"attention_dim": None if width == model_dim else width}
-        head_dim = self._number_everywhere("head_dim", model_dim // max(heads, 1))
-        scale = self._number_everywhere("queries_scale", 1 / math.sqrt(max(head_dim, 1)))
-        usual = 1 / math.sqrt(max(width // max(heads, 1), 1))
-        return values | {"attention_scale": None if math.isclose(scale, usual, rel_tol=1e-6) else scale}
+        heads = max(int(self._num_heads), 1)
+        head_dim = self._common("head_dim", model_dim // heads, self._attentions)
+        scale = self._common("queries_scale", 1 / math.sqrt(max(head_dim, 1)), self._attentions)
+        usual = 1 / math.sqrt(max(width // heads, 1))
+        return {
+            "attention_dim": None if width == model_dim else width,
+            "attention_scale": None if math.isclose(scale, usual, rel_tol=1e-6) else scale,
+        }
 
     def _positions(self) -> dict[str, object]:
         first = "layer_0/self_attention"
-
-        def both_have(name: str) -> bool:
-            return bool(self._agreed(f"{first}/{name}", lambda stack: self._has(f"{stack}/{first}/{name}")))
-
-        if both_have("rotary_dim"):
+        if self._both_have(f"{first}/rotary_dim"):
             return self._rotary_positions()
-        if both_have("relative_attention_bias"):
+        if self._both_have(f"{first}/relative_attention_bias"):
             return self._relative_positions()
-        if both_have("relative_position_keys"):
+        if self._both_have(f"{first}/relative_position_keys"):
             return self._relative_vectors()
         return self._added_positions()
 
-    def _rotary(self, name: str, default: float) -> float:
-        scopes = [scope for scope in self._attention_scopes() if scope.endswith("/self_attention")]
-        return self._number_everywhere(name, default, scopes)
-
     def _rotary_positions(self) -> dict[str, object]:
         width = self._file.sizes("decoder/layer_0/self_attention/linear_1/weight", 2)[1]
-        head_dim = width // max(self._agreed_number("num_heads", 8), 1)
+        head_dim = width // max(int(self._num_heads), 1)
         for name, usual in (("rotary_base", _ROTARY_BASE), ("rotary_scaling_type", -1)):
-            if (value := self._rotary(name, usual)) != usual:
+            if (value := self._common(name, usual, self._self_attentions)) != usual:
                 raise refusal(self._file.path, name, f"{usual:g}", value)
-        if (turned := self._rotary("rotary_dim", 0)) not in (0, head_dim):
+        if (turned := self._common("rotary_dim", 0, self._self_attentions)) not in (0, head_dim):
             raise refusal(self._file.path, "rotary_dim", f"0 or {head_dim}, the width of a head", turned)
         return {"positions": "rotary", "max_positions": _UNBOUNDED_POSITIONS}
 
     def _relative_positions(self) -> dict[str, object]:
-        scopes = [scope for scope in self._attention_scopes() if scope.endswith("/self_attention")]
-        for scope in scopes:
-            first = f"{scope.partition('/')[0]}/layer_0/{_BIAS}"
-            own = f"{scope}/relative_attention_bias"
-            if self._has(own) and not self._file.same(own, first):
+        for scope in self._self_attentions:
+            own, first = (f"{each}/relative_attention_bias" for each in (scope, _first_layer(scope)))
+            if own in self._file and not self._file.same(own, first):
                 raise refusal(self._file.path, own, "that of the first layer", "another")
-        distance = self._number_everywhere("relative_attention_max_distance", 128, scopes)
+        distance = self._common("relative_attention_max_distance", 128, self._self_attentions)
         return {
             "positions": "relative",
             "relative_buckets": self._file.sizes(f"decoder/layer_0/{_BIAS}", 2)[0],
@@ -377,53 +338,46 @@ class Network:
 
     def _added_positions(self) -> dict[str, object]:
         """A table of sinusoids becomes the formula that makes it, another one is learned."""
-        names = [f"{stack}/{_ENCODINGS}" for stack in STACKS]
-        if not self._agreed(_ENCODINGS, lambda stack: self._has(f"{stack}/{_ENCODINGS}")):
+        if not self._both_have(_ENCODINGS):
             formula = {"sinusoid_layout": "halves", "sinusoid_offset": 1, "sinusoid_endpoint": True}
             return {"positions": "sinusoidal", "max_positions": _UNBOUNDED_POSITIONS} | formula
+        names = [f"{stack}/{_ENCODINGS}" for stack in STACKS]
         rows = np.arange(min(self._file.sizes(name, 2)[0] for name in names))
         return table_positions([self._file.read(Part(name, rows))().floats() for name in names])
 
     def _scales_embeddings(self) -> bool:
-        model_dim = self._file.sizes("decoder/embeddings/weight", 2)[1]
+        """Returns whether embeddings are multiplied by sqrt(d): a flag in old files, the factor in others."""
+        root = math.sqrt(self._model_dim)
 
         def factor(stack: str) -> float:
-            old = f"{self._embedding(stack).removesuffix('weight')}multiply_by_sqrt_depth"
-            name = next((each for each in (f"{stack}/scale_embeddings", old) if self._has(each)), None)
-            is_flag = name is None or self._file[name].dtype == "int8"
-            value = 1.0 if name is None else self._file.number(name, 1)
-            if is_flag:
-                return math.sqrt(model_dim) if value else 1.0
-            return math.sqrt(model_dim) if math.isclose(value, math.sqrt(model_dim), rel_tol=1e-3) else value
+            old = f"{self._embeddings[stack]}/multiply_by_sqrt_depth"
+            name = next((each for each in (f"{stack}/scale_embeddings", old) if each in self._file), None)
+            value = self._file.number(name, 1) if name else 1.0
+            if name is None or self._file[name].dtype == "int8":
+                return root if value else 1.0
+            return root if math.isclose(value, root, rel_tol=1e-3) else value
 
-        value = self._agreed("scale_embeddings", factor)
-        if value not in (1.0, math.sqrt(model_dim)):
-            raise refusal(self._file.path, "scale_embeddings", f"1 or {math.sqrt(model_dim):g}", value)
-        return value != 1.0 or model_dim == 1
+        encoder, decoder = map(factor, STACKS)
+        if encoder != decoder or encoder not in (1.0, root):
+            requirement = f"1 or {root:g} on both sides"
+            raise refusal(self._file.path, "scale_embeddings", requirement, [encoder, decoder])
+        return encoder != 1.0 or self._model_dim == 1
 
     def _tie(self, source: Vocabulary, target: Vocabulary) -> str:
-        names = self._embedding("encoder"), "decoder/embeddings/weight", "decoder/projection/weight"
-        can_share = np.array_equal(source.rows, target.rows)
-        return find_tie(self._file, *names, can_share=can_share)
-
-    def _require_rows(self, source: Vocabulary, target: Vocabulary) -> None:
-        """Requires that matrices have a row for each piece of the vocabularies, and at most that of <unk>."""
-        matrices = {self._embedding("encoder"): source, "decoder/embeddings/weight": target}
-        for name, vocabulary in {**matrices, "decoder/projection/weight": target}.items():
+        """Returns how matrices are tied, which must have a row for each piece, and at most that of <unk>."""
+        names = [f"{self._embeddings[stack]}/weight" for stack in STACKS] + ["decoder/projection/weight"]
+        for name, vocabulary in zip(names, (source, target, target), strict=True):
             rows = self._file.sizes(name, 2)[0]
             if rows not in (vocabulary.listed, vocabulary.known):
                 needed = f"of {vocabulary.listed} rows, as the vocabulary has pieces"
                 raise refusal(self._file.path, name, needed, rows)
-
-    def _refuse_alibi(self) -> None:
-        if value := self._file.number("decoder/alibi", 0):
-            raise refusal(self._file.path, "decoder/alibi", "0, as these positions cannot be computed", value)
+        return find_tie(self._file, *names, can_share=np.array_equal(source.rows, target.rows))
 
 
-def _interleaved(heads: int, head_dim: int) -> NDArray[np.intp]:
-    """Rows of each head such that those of one rotation, apart by half a head, become neighbours."""
-    order = np.arange(head_dim).reshape(2, -1).T.reshape(-1)
-    return np.arange(heads)[:, None] * head_dim + order
+def _first_layer(scope: str) -> str:
+    """Returns a scope of the first layer in the place of that of another one."""
+    stack, _, attention = scope.split("/")
+    return f"{stack}/layer_0/{attention}"
 
 
 def _name_since_revision_2(name: str) -> str:
