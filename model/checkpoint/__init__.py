@@ -1,10 +1,15 @@
 """ⓕ The checkpoint folder: everything a trained network needs, as data, written in one step.
 
-    config.json          format version, architecture (TransformerConfig), card (ModelCard)
-    model.safetensors    the weights; past 15 MB: model-00001-of-0000N.safetensors + an index
-    tokenizer.json …     the tokenizer's settings and SentencePiece models
-    shortlist.safetensors  optional: the likely target tokens of each source token
-    provenance.json      data, steps, scores, code version, self-test sentences, SHA-256 of each other file
+    file                  holds                                                    read and written by
+    config.json           format version, architecture (`TransformerConfig`), card   manifest, card
+    model.safetensors     the weights; past 15 MB several files and an index         weights, writing
+    tokenizer.json …      the tokenizer's settings and SentencePiece models          model.text.tokenizer
+    shortlist.safetensors optional: the likely target tokens of each source token    shortlist
+    provenance.json       data, steps, scores, self-test sentences, SHA-256 of files manifest, self_test
+
+`folder` reads and writes all of them, `paths` finds folders, `editing` makes checkpoints from others,
+`importing` and `exporting` convert models of other frameworks. A new field of the card is a field of
+`card.ModelCard` with a default, listed in `card._OPTIONAL`, as the cards of older checkpoints lack it.
 
 No pickle is ever read, and nothing in a folder is executed. A folder that is incomplete, corrupt,
 of another shape, or holds NaN, is refused with a CheckpointError that names the file or tensor.
