@@ -83,7 +83,7 @@ class Work:
             network,
             self.device,
             max_rows=rows,
-            max_positions=max(rows * 4 * _CAPACITY, 33 * self.config.max_positions),
+            max_positions=max(rows * 2 * _CAPACITY, 33 * self.config.max_positions),
             widths=(1, 4),
             capacity=_CAPACITY,
             is_fused=fuse_steps(network, torch.device(self.device)),

@@ -213,8 +213,6 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
-    # On a GPU the fixed batches have as many KV slots again.
-    copies = 1 if device == "cpu" else 2
     new_runner: Callable[..., Runner] = torch_runner
     if device != "cpu":
         is_fused = fuse_steps(network, torch.device(device))
@@ -224,7 +222,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         device=device,
         precision=precision,
         is_native=False,
-        position_bytes=copies * 2 * number_bytes * config.heads_dim * config.num_decoder_layers,
+        position_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
         new_runner=partial(new_runner, network, device, never_produced=never_produced),
     )

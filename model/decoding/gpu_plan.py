@@ -1,14 +1,13 @@
 """⑤ How large the batches of a GPU are, by its free memory and the network: pure functions of numbers.
 
-The fixed batches have a slot for the longest sentence in every row (see StaticRunner). Predictions, not
-measurements, chose the constants; docs/performance.md has them.
+Predictions, not measurements, chose the constants; docs/performance.md has them.
 """
 
 CAPACITY = 256
 """Longest source and translation in a fixed batch."""
 _FEWEST_ROWS, _MOST_ROWS = 8, 1024
-# Positions of a row in the fixed batches of one and of four hypotheses: its translations and their sources.
-_POSITIONS_A_ROW = 4 * CAPACITY
+# A sentence of the usual 24 tokens has 24 positions for its source and at most 92 for each translation.
+_POSITIONS_A_ROW = 256
 # Logits of a step are float32 and exist a few times: this many are a gigabyte.
 _MOST_LOGITS = 2**26
 # A reload needs the state of the old and of the new models at once; weights need memory, too.

@@ -22,7 +22,7 @@ from model.network.slot_tensors import SlotTensors
 from model.network.triton_ops.attention import BlockTables
 
 # Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
-# target of writes of padding.
+# target of writes of padding and of slots that are not live.
 ZERO_KV_SLOT, _PADDING_KV_SLOT, FIRST_KV_SLOT = range(3)
 
 
@@ -54,27 +54,6 @@ class StepShape:
     source_length: int
 
 
-@dataclass(frozen=True)
-class Strided:
-    """KV slots that form the rows of a rectangle, so that reading them copies nothing.
-
-    Attributes:
-        first: The first KV slot of the first row.
-        rows: Number of rows.
-        pitch: Distance from the start of one row to the start of the next.
-        length: KV slots of each row that are read.
-    """
-
-    first: int
-    rows: int
-    pitch: int
-    length: int
-
-
-KvIndex = Tensor | Strided
-"""KV slots to read, the same number in every row: listed, (R, C), or strided."""
-
-
 class LayerPool:
     """Keys and values of one decoder layer, by KV slot; stored in `dtype`, read in the type of `like`."""
 
@@ -86,7 +65,8 @@ class LayerPool:
         self._keys_PHD = like.new_empty(shape, dtype=dtype)
         self._values_PHD = like.new_empty(shape, dtype=dtype)
         self._read_dtype = like.dtype
-        self.clear(torch.tensor([ZERO_KV_SLOT], device=like.device))
+        for pool_PHD in self.tensors:
+            pool_PHD[ZERO_KV_SLOT] = 0
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
@@ -98,24 +78,14 @@ class LayerPool:
         for pool_PHD, given_EHD in ((self._keys_PHD, keys_EHD), (self._values_PHD, values_EHD)):
             pool_PHD.index_copy_(0, kv_slots_E, given_EHD.to(pool_PHD.dtype))
 
-    def read(self, index: KvIndex) -> tuple[Tensor, Tensor]:
+    def read(self, kv_slots_RC: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, (R, H, C, D) each."""
-        keys_RHCD, values_RHCD = _read(self._keys_PHD, index), _read(self._values_PHD, index)
+        keys_RHCD, values_RHCD = _read(self._keys_PHD, kv_slots_RC), _read(self._values_PHD, kv_slots_RC)
         return keys_RHCD.to(self._read_dtype), values_RHCD.to(self._read_dtype)
 
-    def clear(self, kv_slots_E: Tensor) -> None:
-        """Fill KV slots with zeros."""
-        self._keys_PHD.index_fill_(0, kv_slots_E, 0)
-        self._values_PHD.index_fill_(0, kv_slots_E, 0)
 
-
-def _read(pool_PHD: Tensor, index: KvIndex) -> Tensor:
-    found_RCHD: Tensor
-    if isinstance(index, Strided):
-        rows = pool_PHD[index.first : index.first + index.rows * index.pitch]
-        found_RCHD = rows.unflatten(0, (index.rows, index.pitch))[:, : index.length]
-    else:
-        found_RCHD = pool_PHD.index_select(0, index.flatten()).unflatten(0, index.shape)
+def _read(pool_PHD: Tensor, kv_slots_RC: Tensor) -> Tensor:
+    found_RCHD: Tensor = pool_PHD.index_select(0, kv_slots_RC.flatten()).unflatten(0, kv_slots_RC.shape)
     return found_RCHD.transpose(1, 2)
 
 
@@ -147,11 +117,6 @@ class KeyValuePool:
         self.layers = [LayerPool(num_kv_slots, heads, head_dim, like, stored) for _ in range(layers)]
         self.num_kv_slots, self.dtype, self.device = num_kv_slots, like.dtype, like.device
         self.cell_shape = cell_shape
-
-    def clear(self, kv_slots_E: Tensor) -> None:
-        """Fill KV slots with zeros in every layer."""
-        for layer in self.layers:
-            layer.clear(kv_slots_E)
 
     def give_back(self) -> None:
         """Free the memory even if other objects still refer to the pool, which must not be used again."""
@@ -206,19 +171,13 @@ class StepView:
         return self._state.enter(self.positions)
 
     @cached_property
-    def target(self) -> KvIndex:
-        """What self-attention reads, this step's KV slots included.
-
-        One block table per row, or all that the hypotheses of a slot have written.
-        """
-        return self._state.target_index(self._shape)
+    def target(self) -> Tensor:
+        """The block table of each row, this step's KV slots included, (R, C)."""
+        return self._state.block_table_NKC[: self._shape.slots, :, : self._shape.length].flatten(0, 1)
 
     @cached_property
     def target_mask(self) -> Tensor:
-        """Added to the scores of self-attention.
-
-        Broadcasts to (rows of `target`, H, queries of each, KV slots of each).
-        """
+        """Added to the scores of self-attention; broadcasts to (R, H, 1, C)."""
         return self._state.target_mask(self.positions, self._shape)
 
     @cached_property
@@ -227,9 +186,9 @@ class StepView:
         return self._state.target_distances(self.positions, self._shape)
 
     @cached_property
-    def source(self) -> KvIndex:
-        """The KV slots of the source of each slot."""
-        return self._state.source_index(self._shape)
+    def source(self) -> Tensor:
+        """The KV slots of the source of each slot, (N, S)."""
+        return self._state.source_kv_NS[: self._shape.slots, : self._shape.source_length]
 
     @cached_property
     def source_mask(self) -> Tensor:
@@ -338,16 +297,24 @@ class DecoderState(SlotTensors):
         kv_slots_NS = self.source_kv_NS[slots_N, :length]
         return kv_slots_NS.masked_fill(kv_slots_NS == ZERO_KV_SLOT, _PADDING_KV_SLOT).flatten()
 
+    def freeze(self, slots_N: Tensor) -> None:
+        """Mark slots as empty: further steps change nothing in them, and write none of their KV slots."""
+        self.is_live_N.index_fill_(0, slots_N, False)
+
     def exact_shape(self) -> StepShape:
         """All slots up to the furthest position. The host waits for the device."""
         length = int(self.positions_N.max()) + 1
         return StepShape(len(self.positions_N), length, self.source_capacity)
 
     def enter(self, positions_N: Tensor) -> Tensor:
-        """Enter the KV slots of these positions in block tables of the first slots; returns them, (R,)."""
+        """Enter the KV slots of these positions in block tables of the first slots; returns them, (R,).
+
+        A slot that is empty or complete writes where nothing is read: its KV slots may have another sentence.
+        """
         slots = len(positions_N)
         at_NK1 = positions_N[:, None, None].expand(-1, self.width, 1)
         written_NK1 = self.target_kv_NKC[:slots].gather(2, at_NK1)
+        written_NK1 = written_NK1.masked_fill(~self.is_live_N[:slots, None, None], _PADDING_KV_SLOT)
         self.block_table_NKC[:slots].scatter_(2, at_NK1, written_NK1)
         return written_NK1.flatten()
 
@@ -363,16 +330,6 @@ class DecoderState(SlotTensors):
             source_lengths_N=self.source_lengths_N[: shape.slots],
             is_source_NS=self.is_source_NS[: shape.slots],
         )
-
-    def target_index(self, shape: StepShape) -> KvIndex:
-        """See StepView.target."""
-        block_table_NKC: Tensor = self.block_table_NKC[: shape.slots, :, : shape.length]
-        return block_table_NKC.flatten(0, 1)
-
-    def source_index(self, shape: StepShape) -> KvIndex:
-        """See StepView.source."""
-        source_kv_NS: Tensor = self.source_kv_NS[: shape.slots, : shape.source_length]
-        return source_kv_NS
 
     def target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
         """See StepView."""

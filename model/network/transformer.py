@@ -542,10 +542,9 @@ class Layer(nn.Module):
             return self.attention.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
         pool.write(view.written, rows_of(keys), rows_of(values))
         keys, values = pool.read(view.target)
-        # Either every row has one query, or the hypotheses of a slot are queries of one attention.
-        grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
+        queries_RH1D = rows_of(queries)[:, :, None]
         attended = self.attention.attend(
-            grouped, keys, values, view.target_mask, distances=view.target_distances
+            queries_RH1D, keys, values, view.target_mask, distances=view.target_distances
         )
         return attended.view_as(states_NKM)
 

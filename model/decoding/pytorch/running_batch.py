@@ -165,24 +165,30 @@ class RunningBatch:
         self, slots: Sequence[int], sentences: Sequence[Sentence], encoder_output: EncoderOutput
     ) -> None:
         device, copies = self._state.device, len(encoder_output.mask_NS) - len(slots)
-        rows = [*slots, *[slots[-1]] * copies], [*sentences, *[sentences[-1]] * copies]
-        target_kv_NKC, source_kv_NS = self._allocator.allocate(*rows)
-        length = source_kv_NS.shape[1]
+        rows = [*range(len(slots)), *[len(slots) - 1] * copies]
+        slots_N = to_device([slots[row] for row in rows], device)
+        longest, length = self._lengths_to_allocate(sentences)
+        targets, sources = self._allocator.allocate(sentences, longest, length)
         try:
             starts = Starts(
-                to_device(rows[0], device),
-                to_device(target_kv_NKC, device),
-                to_device(source_kv_NS, device),
+                slots_N,
+                to_device(torch.tensor([targets[row] for row in rows]), device),
+                to_device(torch.tensor([sources[row] for row in rows]), device),
                 encoder_output.states_NSM[:, :length],
                 encoder_output.mask_NS[:, :length],
-                *SlotOptions.values(rows[1], device),
+                *SlotOptions.values([sentences[row] for row in rows], device),
             )
             self._start_sentences(starts)
-            self._state.constrain(starts.slots_N[: len(slots)], sentences)
+            self._state.constrain(slots_N[: len(slots)], sentences)
         except Exception:  # whatever it is: free the KV slots, then raise it again
-            for slot, sentence in zip(slots, sentences, strict=True):
-                self._allocator.free(slot, sentence, is_broken=True)
+            for sentence in sentences:
+                self._allocator.free(sentence)
+            self._state.decoder_state.freeze(slots_N)
             raise
+
+    def _lengths_to_allocate(self, sentences: Sequence[Sentence]) -> tuple[int, int]:
+        """Positions of translations and of sources."""
+        return max(s.longest for s in sentences), max(s.source_length for s in sentences)
 
     def _start_sentences(self, starts: Starts) -> None:
         self._state.start(starts)
@@ -206,7 +212,7 @@ class RunningBatch:
             return []
         broken = {slot for slot in done if flags_N2[slot, 1]}
         finished = self._collect(done, broken, step.flags)
-        self._vacate(done, broken)
+        self._vacate(done)
         return finished
 
     def _step_shape(self) -> StepShape:
@@ -224,8 +230,8 @@ class RunningBatch:
     def drop(self, sentences: Sequence[Sentence]) -> None:
         """Remove those of the sentences that run here."""
         gone = [self._slots[sentence] for sentence in sentences if sentence in self._slots]
-        # The flags of their last step were not read, so their numbers may be broken.
-        self._vacate(gone, set(gone))
+        self._state.decoder_state.freeze(to_device(gone, self._state.device))
+        self._vacate(gone)
         self.starting = [sentence for sentence in self.starting if sentence in self._slots]
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
@@ -265,11 +271,11 @@ class RunningBatch:
         """See BatchState.records; further rows mean nothing."""
         return self._state.records(to_device(slots, self._state.device), self._lengths.longest(slots))
 
-    def _vacate(self, slots: Sequence[int], broken: set[int]) -> None:
+    def _vacate(self, slots: Sequence[int]) -> None:
         """Free these slots and what belongs to them."""
         for slot in slots:
             if sentence := self._by_slot[slot]:
-                self._allocator.free(slot, sentence, is_broken=slot in broken)
+                self._allocator.free(sentence)
                 self._feature_counts -= Counter([ActiveFeatures.of(sentence)])
                 self._attention.pop(sentence, None)
                 del self._slots[sentence]

@@ -16,13 +16,13 @@ from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, power_of_two
-from model.decoding.pytorch.kv_allocator import FixedAllocator, FixedDecoderState
+from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.running_batch import RunningBatch
 from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
 from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import StepShape
+from model.network.decoder_state import DecoderState, StepShape
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
@@ -47,16 +47,17 @@ class StaticBatch(RunningBatch):
     """Sentences never change their slot; slots that are empty, or only fill a bucket, are computed too.
 
     Args:
-        state: Over `decoder_state`; keeps its size.
-        decoder_state: Decides how many slots there are, and how long a sentence may be.
+        state: Keeps its size, which decides how many slots there are, and how long a sentence may be.
+        allocator: See RunningBatch.
         graphs: Where steps are recorded.
         reads: Where reading is recorded, which a GPU does while it computes a step.
     """
 
     def __init__(
-        self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs, reads: CudaGraphs
+        self, state: BatchState, allocator: KvAllocator, graphs: CudaGraphs, reads: CudaGraphs
     ) -> None:
-        super().__init__(state, FixedAllocator(decoder_state), is_late=True)
+        super().__init__(state, allocator, is_late=True)
+        decoder_state = state.decoder_state
         self._reads = reads
         self._kept_records: dict[int, tuple[Tensor, Tensor]] = {}
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
@@ -74,6 +75,9 @@ class StaticBatch(RunningBatch):
     def holds(self, sentence: Sentence) -> bool:
         """Whether a slot is long enough for a sentence."""
         return max(sentence.longest, sentence.source_length) <= self._capacity
+
+    def _lengths_to_allocate(self, sentences: Sequence[Sentence]) -> tuple[int, int]:
+        return self._capacity, self._capacity
 
     def warm_up(self) -> None:
         """Record every bucket for the usual features of this width; nothing may run."""
@@ -139,10 +143,8 @@ class StaticRunner:
         network: In evaluation mode; its weights must not change.
         device: Where the network is.
         max_rows: Most hypotheses at once.
-        max_positions: Most KV slots in use at once, of any widths and lengths. The fixed batches take
-            at most as many again.
-        widths: Hypotheses per sentence in the fixed batches; each batch has `max_rows` rows in all, if
-            there is memory for them.
+        max_positions: Most KV slots in use at once, of any widths and lengths.
+        widths: Hypotheses per sentence in the fixed batches; each batch has `max_rows` rows in all.
         capacity: Longest source and translation in a fixed batch.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
         is_fused: See DecoderState.
@@ -176,15 +178,17 @@ class StaticRunner:
         self._fixed: dict[int, StaticBatch] = {}
         self._encoding: list[EncoderBatch] = []
         capacity = min(capacity, network.config.max_positions)
-        row_positions = sum(capacity * (width + 1) / width for width in widths)
-        rows = min(max_rows, int(max_positions / max(row_positions, 1)))
+        sizes = {"capacity": capacity, "source_capacity": capacity}
         with using(self._device):
             tables = network.position_tables(capacity)
-            for width in (width for width in widths if width <= rows):
-                sizes = {"slots": rows // width, "width": width, "capacity": capacity}
-                decoder_state = FixedDecoderState(network, tables, **sizes, is_fused=is_fused)
+            for width in (width for width in widths if width <= max_rows):
+                slots = max_rows // width
+                decoder_state = DecoderState(
+                    self._exact.pool, tables, slots=slots, width=width, **sizes, is_fused=is_fused
+                )
                 state = BatchState(network, decoder_state, never_produced)
-                self._fixed[width] = StaticBatch(state, decoder_state, self._graphs, self._reads)
+                batch = StaticBatch(state, self._exact.allocator, self._graphs, self._reads)
+                self._fixed[width] = batch
 
     @property
     def max_rows(self) -> int:

@@ -9,11 +9,11 @@ from model.decoding.pytorch.batch_state import BatchState, Network
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import pad_rows
-from model.decoding.pytorch.kv_allocator import FreeKvSlots, PooledAllocator
+from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.running_batch import RunningBatch
 from model.decoding.runner import Interrupt, Progress, StepRecord
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import FIRST_KV_SLOT, DecoderState, EncoderOutput
+from model.network.decoder_state import DecoderState, EncoderOutput
 
 _INITIAL_SLOTS = 8
 
@@ -61,6 +61,10 @@ class TorchRunner:
         max_positions: Most KV slots in use at once.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
         is_fused: See DecoderState.
+
+    Attributes:
+        pool: KV slots of the batches; others may share it.
+        allocator: Allocates them.
     """
 
     @torch.inference_mode()
@@ -78,8 +82,7 @@ class TorchRunner:
         self._network, self._device = network, torch.device(device)
         self._max_rows, self._max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
-        self._pool = network.new_pool(max_positions)
-        self._allocator = PooledAllocator(FreeKvSlots(FIRST_KV_SLOT, max_positions))
+        self.pool, self.allocator = network.new_pool(max_positions), KvAllocator(max_positions)
         self._tables = network.position_tables(network.config.max_positions)
         self._batches: dict[int, RunningBatch] = {}
 
@@ -125,7 +128,7 @@ class TorchRunner:
     def _new_batch(self, width: int) -> RunningBatch:
         positions = self._network.config.max_positions
         decoder_state = DecoderState(
-            self._pool,
+            self.pool,
             self._tables,
             slots=_INITIAL_SLOTS,
             width=width,
@@ -134,7 +137,7 @@ class TorchRunner:
             is_fused=self._is_fused,
         )
         state = BatchState(self._network, decoder_state, self._never_produced)
-        return RunningBatch(state, self._allocator)
+        return RunningBatch(state, self.allocator)
 
     def batches(self) -> list[RunningBatch]:
         """The batches that run; the tensors of empty ones are freed."""
@@ -163,4 +166,4 @@ class TorchRunner:
     def close(self) -> None:
         """See Runner."""
         self._batches.clear()
-        self._pool.give_back()
+        self.pool.give_back()

@@ -7,10 +7,8 @@ from model.network.decoder_state import (
     FIRST_KV_SLOT,
     ZERO_KV_SLOT,
     DecoderState,
-    KeyValuePool,
     StepShape,
     StepView,
-    Strided,
 )
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import ids, started, tiny_network
@@ -78,10 +76,10 @@ def test_reorder_gives_each_hypothesis_the_past_of_its_parent(state: DecoderStat
 
 
 def test_reorder_moves_no_key(state: DecoderState) -> None:
-    before = [layer.read(Strided(FIRST_KV_SLOT, 1, 39, 39))[0].clone() for layer in state.pool.layers]
+    before = [layer.tensors[0].clone() for layer in state.pool.layers]
     state.reorder(torch.tensor([[1, 0]] * SLOTS), 2)
     for layer, old in zip(state.pool.layers, before, strict=True):
-        now = layer.read(Strided(FIRST_KV_SLOT, 1, 39, 39))[0]
+        now = layer.tensors[0]
         torch.testing.assert_close(now, old, rtol=0, atol=0, equal_nan=True)  # some were never written
 
 
@@ -100,18 +98,16 @@ def test_a_moved_slot_is_whole(state: DecoderState) -> None:
         assert torch.equal(layer.read(state.source_kv_NS[:1])[0], old)
 
 
-def test_a_strided_index_reads_what_a_list_reads() -> None:
-    pool = KeyValuePool(1, 10, 2, 3, torch.zeros(1))
-    kv_slots = torch.arange(10) + FIRST_KV_SLOT
-    numbers = torch.arange(60.0).view(10, 2, 3)
-    pool.layers[0].write(kv_slots, numbers, -numbers)
-    listed = pool.layers[0].read(kv_slots.view(2, 5)[:, :3])
-    strided = pool.layers[0].read(Strided(FIRST_KV_SLOT, 2, 5, 3))
-    for one, other in zip(listed, strided, strict=True):
-        assert one.shape == (2, 2, 3, 3)
-        assert torch.equal(one, other)
-    pool.clear(kv_slots[:1])
-    assert not pool.layers[0].read(kv_slots[:1, None])[0].any()
+def test_a_frozen_slot_writes_none_of_its_kv_slots(state: DecoderState) -> None:
+    """Another sentence may have them."""
+    frozen_E = state.target_kv_NKC[1].flatten()
+    state.freeze(torch.tensor([1]))
+    before = [layer.tensors[0].clone() for layer in state.pool.layers]
+    with torch.no_grad():
+        tiny_network().decode_step(ids(SLOTS, WIDTH), state)
+    for layer, old in zip(state.pool.layers, before, strict=True):
+        torch.testing.assert_close(layer.tensors[0][frozen_E], old[frozen_E], rtol=0, atol=0, equal_nan=True)
+        assert not torch.equal(layer.tensors[0][state.target_kv_NKC[0]], old[state.target_kv_NKC[0]])
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
@@ -133,7 +129,7 @@ def test_more_capacity_than_learned_positions_is_refused_at_the_start() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_pool_has_the_networks_precision(dtype: torch.dtype) -> None:
     state = begun(tiny_network().to(dtype))
-    assert {layer.read(Strided(FIRST_KV_SLOT, 1, 1, 1))[0].dtype for layer in state.pool.layers} == {dtype}
+    assert {layer.tensors[0].dtype for layer in state.pool.layers} == {dtype}
 
 
 @pytest.mark.parametrize("rows", [1, 8])

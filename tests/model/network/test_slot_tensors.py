@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from model.decoding.pytorch.batch_state import BatchState
-from model.decoding.pytorch.kv_allocator import FixedDecoderState
 from model.decoding.pytorch.running_batch import SlotLengths
 from model.network.slot_tensors import SlotTensors
+from tests.model.decoding.slots import empty_state
 from tests.model.tiny_networks import tiny_network
 
 
@@ -45,7 +45,7 @@ def test_more_rows_keep_the_present_ones_and_fewer_change_nothing() -> None:
 
 def _parts() -> list[SlotTensors]:
     network = tiny_network()
-    state = FixedDecoderState(network, network.position_tables(16), slots=2, width=3, capacity=16)
+    state = empty_state(network, slots=2, width=3, capacity=16)
     return [SlotLengths(2), *BatchState(network, state).parts()]
 
 

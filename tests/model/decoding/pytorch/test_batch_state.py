@@ -11,13 +11,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
-from model.decoding.pytorch.kv_allocator import FixedDecoderState
+from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.slot_options import ALL_RANKS, ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import lively_network
-from tests.model.decoding.slots import admitted
+from tests.model.decoding.slots import admitted, empty_state
 from tests.model.tiny_networks import tiny_network
 
 EVERYTHING = ActiveFeatures(
@@ -42,15 +42,15 @@ SHAPE = StepShape(3, 8, 8)
 
 
 def state_of(network: Transformer, width: int) -> BatchState:
-    state = FixedDecoderState(network, network.position_tables(16), slots=4, width=width, capacity=16)
-    return BatchState(network, state)
+    return BatchState(network, empty_state(network, slots=4, width=width, capacity=16))
 
 
 def start(batch_state: BatchState, network: Transformer, sentence: Sentence, slot: int = 0) -> None:
     """Start a sentence; twice, as the copies that fill a bucket do."""
     output = network.encode(torch.tensor([sentence.request.source_ids] * 2))
     slots, state = torch.tensor([slot] * 2), batch_state.decoder_state
-    kv_slots = state.target_kv_NKC[slots], state.source_kv_NS[slots]
+    allocated = KvAllocator(sentence.positions).allocate([sentence], state.capacity, state.source_capacity)
+    kv_slots = (torch.tensor(each * 2) for each in allocated)
     options = SlotOptions.values([sentence] * 2, torch.device("cpu"))
     batch_state.start(Starts(slots, *kv_slots, output.states_NSM, output.mask_NS, *options))
     batch_state.constrain(slots[:1], [sentence])

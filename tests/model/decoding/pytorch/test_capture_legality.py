@@ -129,19 +129,19 @@ GREEDY, BEAM = {"strategy": "greedy"}, {"beam_size": 4}
 SAMPLE = {"strategy": "sample", "top_k": 8, "seed": 1}
 
 
-KERNELS_OF_A_LAYER, KERNELS_OF_A_FUSED_LAYER = 18, 11
+KERNELS_OF_A_LAYER, KERNELS_OF_A_FUSED_LAYER = 22, 11
 OF_TWO_KERNELS = "dragoman.likeliest_tokens.default"
 
 
 @pytest.mark.parametrize(
     ("kinds", "of_the_rest"),
-    [([GREEDY], 59), ([BEAM], 103), ([SAMPLE], 114), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 181)],
+    [([GREEDY], 60), ([BEAM], 103), ([SAMPLE], 115), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 181)],
     ids=["greedy", "beam", "sampling", "beam-and-sampling"],
 )
 def test_a_step_keeps_to_its_budget_of_kernels(
     kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
 ) -> None:
-    """167 kernels for a greedy step of six layers, 211 for a beam, 222 for a sample, 289 for both."""
+    """192 kernels for a greedy step of six layers, 235 for a beam, 247 for a sample, 313 for both."""
     for layers in (2, 6):
         network = lively_network(num_decoder_layers=layers)
         asked = [request(sentences(5)[0], min_length=3, **options) for options in kinds]

@@ -111,16 +111,16 @@ def test_more_than_the_fixed_grids_hold_run_beside_them() -> None:
         assert_same(result, expected)
 
 
-def test_fixed_grids_keep_to_their_share_of_memory() -> None:
-    """A row takes 32 KV slots with one hypothesis, 24 with two; 112 more are for the exact batches."""
-    asked = [request(s, strategy="greedy") for s in sentences(4, 5, 6)]
-    asked += [request(s, beam_size=2, max_length=4) for s in sentences(4, 6)]
+def test_batches_share_one_pool_and_give_all_of_it_back() -> None:
+    asked = [request(s, strategy="greedy", max_length=9) for s in sentences(4, 5, 6)]
+    sources = zip(sentences(4, 6), (2, 3), strict=True)
+    asked += [request(source, beam_size=size, max_length=4) for source, size in sources]
     runner = static_runner(max_positions=112, widths=(1, 2, 4))
-    pools = [batch._state.decoder_state.pool.num_kv_slots for batch in runner._fixed.values()]
-    assert sum(pools) <= 112
-    results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]})
-    for one, result in zip(asked, results, strict=True):
+    results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]}, {2: [1]})
+    assert results[1] is None
+    for one, result in zip(asked[:1] + asked[2:], results[:1] + results[2:], strict=True):
         assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+    assert runner._exact.allocator.num_free == 112
 
 
 def test_a_slot_is_clean_after_numbers_that_broke() -> None:

@@ -115,6 +115,6 @@ def test_what_is_never_produced_is_not() -> None:
 def test_a_closed_runner_gives_its_pool_back() -> None:
     runner = TorchRunner(NETWORK, max_rows=64)
     runner.admit(admitted([request(s) for s in sentences(4)]))
-    layers = [weakref.ref(layer) for layer in runner._pool.layers]
+    layers = [weakref.ref(layer) for layer in runner.pool.layers]
     runner.close()
     assert [layer() for layer in layers] == [None] * NETWORK.config.num_decoder_layers
