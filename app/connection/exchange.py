@@ -73,7 +73,8 @@ class Exchange:
         self._news: asyncio.Future[None] | None = None
         self._head = b""
         self._is_chunked = False
-        self._length = 0
+        # None if the end of the connection is the end of the body.
+        self._length: int | None = 0
 
     async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]]) -> None:
         """Have the application answer; the connection ends with an incomplete answer."""
@@ -124,7 +125,7 @@ class Exchange:
             body += b"" if more_body else b"0\r\n\r\n"
         elif self.scope["method"] == "HEAD":
             body = b""
-        else:
+        elif self._length is not None:
             self._length -= len(body)
             if self._length < 0 or (self._length and not more_body):
                 raise RuntimeError("the body of an answer is not as long as its head says")
@@ -140,7 +141,10 @@ class Exchange:
         self._is_invited = False
         # A client that is answered before its whole request was read may not send another one.
         closes = not (self.keeps_alive and self.has_whole_body)
-        self._is_chunked = self.scope["method"] != "HEAD" and status not in (204, 304)
+        if self.scope["method"] != "HEAD" and status not in (204, 304):
+            # HTTP/1.0 knows no chunks.
+            self._is_chunked = self.scope["http_version"] != "1.0"
+            self._length = None
         lines = [_STATUS_LINES[status]]
         for name, value in (*self._connection.default_fields, *fields):
             if name == b"content-length":

@@ -108,6 +108,23 @@ async def test_a_client_that_is_answered_early_may_finish_its_request_only(data:
     assert wire.statuses == ([200] if closes else [200, 200])
 
 
+@pytest.mark.parametrize(
+    ("version", "body"), [(b"1.0", b"done"), (b"1.1", b"2\r\ndo\r\n2\r\nne\r\n0\r\n\r\n")]
+)
+async def test_chunks_are_sent_over_http_1_1_only(version: bytes, body: bytes) -> None:
+    class Growing(Wire):
+        async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": b"do", "more_body": True})
+            await send({"type": "http.response.body", "body": b"ne"})
+
+    wire = Growing()
+    await wire.send(b"GET / HTTP/%b\r\nHost: x\r\n\r\n" % version)
+    head, _, received = wire.written.partition(b"\r\n\r\n")
+    assert (b"transfer-encoding: chunked" in head, received) == (version == b"1.1", body)
+    assert wire.is_closing() is (version == b"1.0")
+
+
 async def test_a_fault_after_the_beginning_of_an_answer_adds_nothing_to_it() -> None:
     class Half(Wire):
         async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
