@@ -65,3 +65,13 @@ class Replica:
         """Free the models; Ray Serve waits for this after the last request of a replica that it ends."""
         self._publishing.cancel()
         await self._lifespan.__aexit__(None, None, None)
+
+
+def application(settings: Mapping[str, str | int | float]) -> serve.Application:
+    """Returns the application of `deploy/ray/serve.yaml`, which says how many replicas there are.
+
+    Args:
+        settings: Settings of the service by their names in lower case.
+    """
+    texts = {name: str(value) for name, value in settings.items()}
+    return serve.deployment(Replica, name="Replica").bind(texts)

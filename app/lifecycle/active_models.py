@@ -181,7 +181,7 @@ class ActiveModels:
         """The service of the models that are listed now."""
         models, settings = registry.models, self._settings
         if not settings.fair_rows:
-            scheduler.fair_rows = _fair_rows(registry, len(scheduler.workers))
+            scheduler.set_fair_rows(_fair_rows(registry, len(scheduler.workers)))
         return TranslationService(
             models,
             registry,

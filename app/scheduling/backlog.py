@@ -6,13 +6,15 @@ A sentence costs its source tokens times its rows.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from app.admission import quota
 from app.admission.quota import SumByName
 from app.backend import Model
 from app.scheduling.fair_queue import FairQueue
-from app.scheduling.row_quota import RowQuota
 from model.request import DecodeRequest
+
+SPAN_SECONDS: Final = 1.0
 
 
 @dataclass(eq=False, slots=True)
@@ -46,16 +48,77 @@ class SentenceJob:
         self.cost = max(self.rows * len(self.request.source_ids), 1)
 
 
+class RowQuota:
+    """How many rows a client may have decoded at a time.
+
+    Every row in a batch makes the steps longer for all clients. However fair the queue is, a client with 60
+    requests in flight would make a client with a single request wait many times as long for each token.
+    Therefore each client may have at most as many rows decoded at a time as the least demanding client wanted
+    recently, or a stated minimum if that is more. A client that is alone has no quota. The quota leaves part
+    of the machine unused on purpose: a running sentence keeps its rows to its end, so the next short request
+    would otherwise find all rows taken.
+
+    Time is cut into spans. The rows that a client wanted in the last whole span tell how demanding it is. A
+    client that was not there is taken for modest until the span ends. Every operation takes constant time,
+    amortised.
+
+    Attributes:
+        minimum: Rows that every client may have at any time, however little the others want.
+    """
+
+    def __init__(self, minimum: int) -> None:
+        self.minimum = minimum
+        self._wanted: dict[str, int] = {}
+        # The most rows that a client wanted at a time: in this span, and in the one before.
+        self._peaks: dict[str, int] = {}
+        self._past: dict[str, int] = {}
+        self._least_wanted = math.inf
+        self._newcomers = 0
+        self._ends = -math.inf
+
+    def add(self, client: str, rows: int, now: float) -> None:
+        """Count rows that a client wants from now on, until `remove`."""
+        self._start_span_if_due(now)
+        wanted = self._wanted[client] = self._wanted.get(client, 0) + rows
+        if client not in self._peaks and client not in self._past:
+            self._newcomers += 1
+        self._peaks[client] = max(self._peaks.get(client, 0), wanted)
+
+    def remove(self, client: str, rows: int) -> None:
+        """Stop counting rows of a client: their sentences have ended or were withdrawn."""
+        self._wanted[client] -= rows
+        if not self._wanted[client]:
+            del self._wanted[client]
+
+    def limit(self, now: float) -> float:
+        """Most rows that one client may have decoded now; infinite if there is only one client."""
+        self._start_span_if_due(now)
+        if len(self._past) + self._newcomers < 2:
+            return math.inf
+        return self.minimum if self._newcomers else max(self._least_wanted, self.minimum)
+
+    def _start_span_if_due(self, now: float) -> None:
+        if now < self._ends:
+            return
+        is_next = now < self._ends + SPAN_SECONDS
+        self._past = self._peaks if is_next else dict(self._wanted)
+        self._peaks = dict(self._wanted)
+        self._least_wanted = min(self._past.values(), default=math.inf)
+        self._newcomers = 0
+        self._ends = now + SPAN_SECONDS
+
+
 class Backlog:
     """A fair queue for each checkpoint; all of them share one bound, and each client its share of that.
 
     Args:
         max_queued_tokens: Highest total cost of the waiting sentences.
-        fair_rows: Rows that every client may have in the engines, however little the others want.
+        fair_rows: The minimum of the row quota.
 
     Attributes:
         queued_tokens: Total cost of the waiting sentences.
         is_rationed: Whether clients had a row quota at the last call of `first`.
+        row_quota: Limits the rows of each client in the engines.
     """
 
     def __init__(self, max_queued_tokens: int, *, fair_rows: int) -> None:
@@ -67,7 +130,7 @@ class Backlog:
         self._tokens_of_model: SumByName[Model] = SumByName()
         self._tokens_of_client: SumByName[str] = SumByName()
         self._taken_rows: SumByName[str] = SumByName()
-        self._row_quota = RowQuota(fair_rows)
+        self.row_quota = RowQuota(fair_rows)
 
     def __len__(self) -> int:
         return self._num_jobs
@@ -79,15 +142,6 @@ class Backlog:
     def excess(self, cost: int, client: str) -> int:
         """The cost that must leave the queue before sentences of this cost may join a client's queue."""
         return quota.excess(cost, mine=self._tokens_of_client[client], free=self._free)
-
-    @property
-    def fair_rows(self) -> int:
-        """Rows that every client may have in the engines, however little the others want."""
-        return self._row_quota.minimum
-
-    @fair_rows.setter
-    def fair_rows(self, rows: int) -> None:
-        self._row_quota.minimum = rows
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -114,7 +168,7 @@ class Backlog:
             if queue is None:
                 queue = self._queues[job.model] = FairQueue()
             queue.add(job)
-            self._row_quota.add(job.client, job.rows, job.arrival)
+            self.row_quota.add(job.client, job.rows, job.arrival)
             self._count(job, 1)
 
     def remove(self, job: SentenceJob) -> bool:
@@ -126,14 +180,14 @@ class Backlog:
         queue = self._queues.get(job.model)
         if queue is None or not queue.remove(job):
             return False
-        self._row_quota.remove(job.client, job.rows)
+        self.row_quota.remove(job.client, job.rows)
         self._count(job, -1)
         return True
 
     def first(self, model: Model, now: float) -> SentenceJob | None:
         """The next sentence of a checkpoint; removes sentences whose deadline has passed on the way."""
         queue = self._queues.get(model)
-        limit = self._row_quota.limit(now)
+        limit = self.row_quota.limit(now)
         self.is_rationed = math.isfinite(limit)
         while queue is not None:
             job = queue.first(lambda job: self._may_run(job, limit))
@@ -151,7 +205,7 @@ class Backlog:
     def give_back(self, job: SentenceJob) -> None:
         """Record that a sentence has left its engine."""
         self._taken_rows.add(job.client, -job.rows)
-        self._row_quota.remove(job.client, job.rows)
+        self.row_quota.remove(job.client, job.rows)
         for queue in self._queues.values():
             queue.resume(job.client)
 

@@ -137,14 +137,9 @@ class Scheduler:
         for worker in self.workers:
             worker.start()
 
-    @property
-    def fair_rows(self) -> int:
-        """Hypotheses that every client may have decoded at a time, however little the others want."""
-        return self._backlog.fair_rows
-
-    @fair_rows.setter
-    def fair_rows(self, rows: int) -> None:
-        self._backlog.fair_rows = rows
+    def set_fair_rows(self, rows: int) -> None:
+        """Set how many hypotheses every client may have decoded at a time, however little the others want."""
+        self._backlog.row_quota.minimum = rows
 
     @property
     def max_queued_tokens(self) -> int:

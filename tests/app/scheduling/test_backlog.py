@@ -6,8 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import Backlog, SentenceJob
-from app.scheduling.row_quota import SPAN_SECONDS, RowQuota
+from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowQuota, SentenceJob
 from model.request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")
@@ -162,7 +161,7 @@ def test_nothing_remains_once_all_sentences_have_ended(actions: list[tuple[str, 
         backlog._tokens_of_client,
         backlog._tokens_of_model,
         backlog._taken_rows,
-        backlog._row_quota._wanted,
+        backlog.row_quota._wanted,
     )
     assert remains == ({}, {}, {}, {})
 
