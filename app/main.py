@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.backend import Backend
-from app.http import errors, libretranslate, pages, routes
+from app.http import errors, libretranslate, routes
 from app.http.deepl import documents, glossaries
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
@@ -92,7 +92,7 @@ def create_app(
     connect = connect or partial(_engine_backend, settings, process)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(
-        routes=[*_OPERATIONS, *pages.ROUTES],
+        routes=[*_OPERATIONS, *routes.PAGES],
         middleware=list(middleware(context)),
         lifespan=lambda _: _serving(context, backend, connect),
         redirect_slashes=False,

@@ -28,8 +28,8 @@ from app.connection.exchange import Exchange
 from app.connection.head import Framing, WireError, begins_with_request_line, body_length
 from app.connection.limits import ConnectionLimit, MinRateTimeout
 from app.errors import OverloadedError
+from app.http.errors import WIRE_STATUS, code_of, overloaded, rejection
 from app.http.middleware import sane_request_id
-from app.http.rejection import WIRE_STATUS, code_of, overloaded, rejection
 from app.http.streaming import ABANDON
 from app.telemetry.logs import new_request_id
 

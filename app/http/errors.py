@@ -4,8 +4,10 @@ Codes are a closed set, by which programs tell errors apart; they are also a lab
 `docs/http-api.md` describes each of them.
 """
 
+import json
 import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -122,6 +124,21 @@ _ROUTING = {
     404: ("not_found", "there is no such path; /docs lists those there are"),
     405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
 }
+# The answers of a connection: to bytes that are no request, and to requests that it rejects.
+_WIRE_REASONS: Final = {
+    400: ("malformed_request", "this is not an HTTP/1.1 request"),
+    405: ("method_not_allowed", "this method is not known; /docs lists the paths and their methods"),
+    408: ("request_too_slow", "the request came too slowly"),
+    413: ("too_many_chunks", "the body came in too many chunks; send larger ones"),
+    414: ("target_too_long", "the path and query are too long; at most 8 KiB are read"),
+    431: ("head_too_large", "the head has too many or too long fields; at most 100 and 16 KiB are read"),
+    503: ("too_many_connections", "too many connections are open; try again in a second"),
+    505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
+}
+_WIRE_FIELDS: Final = {405: {"Allow": "GET, HEAD, POST"}, 503: {"Retry-After": "1"}}
+WIRE_STATUS: Final = "wire_status"
+"""Where a request's `scope["state"]` holds the status with which its connection ended it before the
+application answered. A rejection that ends no such request is counted by `Metrics.count_early_rejection`."""
 
 
 class ErrorBody(BaseModel):
@@ -221,3 +238,45 @@ def respond(error: Exception, request: Request) -> JSONResponse:
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request for a path that the service does not have."""
     await respond(HTTPException(404), Request(scope, receive))(scope, receive, send)
+
+
+def code_of(status: int) -> str:
+    """The error code of a rejection, which is also a metric label."""
+    return _WIRE_REASONS[status][0]
+
+
+def rejection(status: int, request_id: str) -> bytes:
+    """Head and body of an answer that ends the connection; it repeats nothing of what the client sent."""
+    code, error = _WIRE_REASONS[status]
+    body = {"error": error, "code": code, "request_id": request_id}
+    return _wire_answer(status, body, {"Connection": "close"} | _WIRE_FIELDS.get(status, {}))
+
+
+def overloaded(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
+    """Head and body of the answer to a request that is rejected at its head.
+
+    Args:
+        error: Says when to try again.
+        request_id: The client's, if it is plain, else a new one.
+        ends: Whether the connection ends with the answer.
+    """
+    # DeepL's clients read `message`.
+    body = {"error": str(error), "code": "overloaded", "request_id": request_id, "message": str(error)}
+    ending = {"Connection": "close"} if ends else {}
+    return _wire_answer(503, body, {"Retry-After": str(error.retry_after)} | ending)
+
+
+def _wire_answer(status: int, content: Mapping[str, str], special: Mapping[str, str]) -> bytes:
+    body = json.dumps(content)
+    fields = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "X-Content-Type-Options": "nosniff",
+        "X-Request-ID": content["request_id"],
+        **special,
+    }
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        *(f"{name}: {fields[name]}" for name in fields),
+    ]
+    return "\r\n".join([*lines, "", body]).encode("ascii")

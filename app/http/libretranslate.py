@@ -5,12 +5,11 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.background import in_background
-from app.http.answers import answered
 from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.request import check_lengths, context_of, receive
@@ -71,18 +70,13 @@ class Suggested(BaseModel):
     success: bool
 
 
-_SETTINGS: Final = TypeAdapter(FrontendSettings)
-_FILE: Final = TypeAdapter(TranslatedFile)
-_SUGGESTED: Final = TypeAdapter(Suggested)
-
-
-async def frontend_settings(request: Request) -> Response:
+async def frontend_settings(request: Request) -> FrontendSettings:
     """What a page needs to know of the service, in LibreTranslate's words."""
     context = context_of(request)
     settings, catalogue = context.settings, context.service.catalogue
     target = catalogue.targets(catalogue.sources[0])[0]
     has_keys = settings.api_keys_file is not None
-    found = FrontendSettings(
+    return FrontendSettings(
         apiKeys=has_keys,
         keyRequired=has_keys,
         charLimit=settings.max_chars,
@@ -95,10 +89,9 @@ async def frontend_settings(request: Request) -> Response:
             target=FrontendLanguage(code=target, name=language_name(target)),
         ),
     )
-    return answered(_SETTINGS, found)
 
 
-async def suggest(request: Request) -> Response:
+async def suggest(request: Request) -> Suggested:
     """Keep a better translation of a text for the operator, where DRAGOMAN_SUGGESTIONS_FILE names a file."""
     context = context_of(request)
     received = await receive(request, SuggestRequest, max_items=1)
@@ -109,7 +102,7 @@ async def suggest(request: Request) -> Response:
     source, target = catalogue.language("source", body.source), catalogue.language("target", body.target)
     line = json.dumps({"q": body.q, "s": body.s, "source": source, "target": target}, ensure_ascii=False)
     await in_background(lambda: _append(path, f"{line}\n".encode()))
-    return answered(_SUGGESTED, Suggested(success=True))
+    return Suggested(success=True)
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -126,7 +119,7 @@ async def spec(request: Request) -> Response:
     return JSONResponse(request.app.openapi())
 
 
-async def translate_file(request: Request) -> Response:
+async def translate_file(request: Request) -> TranslatedFile:
     """Translate a file; layout, links, code and time codes stay.
 
     The answer says where the translated file is. Clients that know its name can fetch it there, and
@@ -147,7 +140,7 @@ async def translate_file(request: Request) -> Response:
         max_unpacked_bytes=context.settings.max_unpacked_bytes,
     )
     name = await context.files.add(await while_connected(request, work), suffix, client)
-    return answered(_FILE, TranslatedFile(translatedFileUrl=f"{request.base_url}download_file/{name}"))
+    return TranslatedFile(translatedFileUrl=f"{request.base_url}download_file/{name}")
 
 
 async def download_file(request: Request) -> Response:

@@ -14,9 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
 from app.http.body import field_of
-from app.http.errors import CLIENT_GONE, RequestError, respond
+from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, code_of, respond
 from app.http.openapi import ENDPOINT
-from app.http.rejection import WIRE_STATUS, code_of
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.scheduling.start_limiter import StartLimiter

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from types import GenericAlias
 from typing import Any, Final, Literal
@@ -20,7 +21,7 @@ from app.http.streaming import EVENT_STREAM
 
 ENDPOINT: Final = "endpoint"
 """Where a request's `scope["state"]` holds the path of its operation, with the names of its parameters."""
-Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[object]]
 
 _DESCRIPTION: Final = (
     "Translates text with models you own. Programs written for LibreTranslate or DeepL work unchanged."
@@ -84,7 +85,7 @@ class Operation(Route):
 
     Args:
         path: Path that is matched exactly.
-        endpoint: Answers a request.
+        endpoint: Answers a request with a response, or with what the JSON answer is made from.
         methods: HTTP methods that the path takes; HEAD comes with GET.
         tag: Group of operations that it belongs to.
         summary: Its title.
@@ -127,10 +128,19 @@ class Operation(Route):
                 routes = (each for each in scope["app"].routes if getattr(each, "path", "") == self.path)
                 methods = {method for each in routes for method in each.methods or ()}
                 raise HTTPException(405, headers={"Allow": ", ".join(methods)})
-            response = await self.endpoint(request)
+            found = await self.endpoint(request)
+            response = found if isinstance(found, Response) else self._rendered(found)
         except Exception as error:
             response = respond(error, request)
         await response(scope, receive, send)
+
+    def _rendered(self, found: object) -> Response:
+        """Returns an answer of status 200 without the fields that were not set."""
+        return Response(self._adapter.dump_json(found, exclude_unset=True), media_type=JSON)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.answer)
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:

@@ -1,33 +1,55 @@
-"""① ⑨ The paths of the service: translation, detection, languages, models, probes and metrics."""
+"""① ⑨ The paths of the service: translation, detection, languages, models, probes, metrics and pages."""
 
-import dataclasses
+import os
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter
+from pydantic_core import to_json
+from starlette import routing
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
+from app.backend import Model
 from app.http import schemas
-from app.http.answers import Detections, answered, description, detected, translate_response
-from app.http.body import field_of, preferences
+from app.http.body import JSON, field_of, preferences
 from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
 from app.http.request import Received, context_of, receive
 from app.http.streaming import answer, while_connected
 from app.lifecycle.context import Context
+from app.settings import Settings
+from app.translation.catalogue import Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import TranslationRequest
+from app.translation.request import Answer, TranslationRequest
+from model.text.detection import Detection
 from model.text.formats.markup_syntax import HTML
 from model.text.glossary import Glossary, checked_entries
 from model.text.languages import language_name
+from model.translation.result import Diagnosis
 
-_LANGUAGES: Final = TypeAdapter(list[schemas.Language])
-_MODELS: Final = TypeAdapter(list[schemas.ModelDescription])
-_STATUS: Final = TypeAdapter(schemas.Status)
+_UNCHANGED: Final = (None, None, None)
+
 
 _TRANSLATION: Final = "Translation"
 _PROBES: Final = "Operation"
+
+
+_WEB: Final = Path(__file__).parents[1] / "web"
+_HEADERS: Final = {
+    # After an upgrade, a cached old script must not run in the new page.
+    "Cache-Control": "no-cache",
+    # Nothing inline and nothing from other hosts, so that a translation that is markup does no harm.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    # For browsers without `frame-ancestors`.
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 async def translate(request: Request) -> Response:
@@ -42,10 +64,10 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     received = await receive(request, schemas.TranslateRequest, takes_query=True)
-    asked = _translation_request(received, _languages_read(request))
-    if received.body.glossary is not None:
-        asked = dataclasses.replace(asked, glossary=await _glossary(context_of(request), received))
-    work = partial(context_of(request).service.translate, asked)
+    context = context_of(request)
+    glossary = None if received.body.glossary is None else await _glossary(context, received)
+    asked = _translation_request(received, _languages_read(request), glossary)
+    work = partial(context.service.translate, asked)
     return await answer(request, work, partial(translate_response, received.body))
 
 
@@ -55,7 +77,9 @@ def _languages_read(request: Request) -> tuple[str, ...]:
 
 
 def _translation_request(
-    received: Received[schemas.TranslateRequest], reader: tuple[str, ...]
+    received: Received[schemas.TranslateRequest],
+    reader: tuple[str, ...],
+    glossary: Glossary | StoredGlossary | None,
 ) -> TranslationRequest:
     body = received.body
     decoding = body.decoding.model_dump(exclude_none=True) if "decoding" in body.model_fields_set else {}
@@ -75,6 +99,7 @@ def _translation_request(
         model=body.model,
         keep=tuple(body.keep),
         reader=reader,
+        glossary=glossary,
     )
 
 
@@ -93,7 +118,7 @@ async def _glossary(
     return await stored_glossary(context, received.client, given or "", "glossary")
 
 
-async def detect(request: Request) -> Response:
+async def detect(request: Request) -> list[schemas.DetectedLanguage]:
     """Languages that the text may be in, likeliest first.
 
     Fields may also stand in the query, spelt as in a form, where the body is empty.
@@ -103,41 +128,39 @@ async def detect(request: Request) -> Response:
     reader = _languages_read(request)
     work = service.detect(received.body.q, received.client, received.deadline, reader)
     found = await while_connected(request, work)
-    return answered(Detections, [detected(language) for language in found])
+    return [detected(language) for language in found]
 
 
-async def languages(request: Request) -> Response:
+async def languages(request: Request) -> list[schemas.Language]:
     """Languages that can be translated, and into which others."""
     catalogue = context_of(request).service.catalogue
-    listed = [
+    return [
         schemas.Language(code=code, name=language_name(code), targets=list(catalogue.targets(code)))
         for code in catalogue.languages
     ]
-    return answered(_LANGUAGES, listed)
 
 
-async def models(request: Request) -> Response:
+async def models(request: Request) -> list[schemas.ModelDescription]:
     """Checkpoints that requests are sent to, the preferred one of a language pair first."""
     context = context_of(request)
-    listed = [description(model, context.settings) for model in context.service.catalogue.models]
-    return answered(_MODELS, listed)
+    return [description(model, context.settings) for model in context.service.catalogue.models]
 
 
-async def livez(request: Request) -> Response:
+async def livez(request: Request) -> schemas.Status:
     """Restart the process when this is not answered, or with 503: an engine has work and makes no step."""
     context_of(request).watchdog.require_progress()
     graphs = context_of(request).metrics.graphs()
     detail = {"cuda_graphs": dict(graphs)} if graphs else {}
-    return answered(_STATUS, schemas.Status(status="ok", **detail))
+    return schemas.Status(status="ok", **detail)
 
 
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request) -> schemas.Status:
     """503 while the model loads, while an engine is stuck, and from the moment the process is told to end."""
     context_of(request).lifecycle.require_ready()
     return await livez(request)
 
 
-async def health(request: Request) -> Response:
+async def health(request: Request) -> schemas.Status:
     """The same as /readyz."""
     return await readyz(request)
 
@@ -146,6 +169,148 @@ async def metrics(request: Request) -> Response:
     """All metrics in Prometheus' text format."""
     content = context_of(request).metrics.exposition()
     return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
+    """Returns the answer with the fields that a request asks for: lists for a list of texts, else values.
+
+    Its fields are those of TranslateResponse, which a test checks: a check of each answer costs more than it.
+    """
+    fields: dict[str, object] = {
+        "translatedText": _like(body.q, [answer.text for answer in answers]),
+        **translators(answers),
+    }
+    if body.source.lower() == "auto":
+        detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
+        fields["detectedLanguage"] = _like(body.q, detections)
+    if body.alternatives:
+        fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
+    if not all(answer.is_finished for answer in answers):
+        fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
+    if any(answer.missing_terms for answer in answers):
+        fields["missing_terms"] = _like(body.q, [missing_terms(answer) for answer in answers])
+    if body.include:
+        fields["details"] = [_details(body.include, answer) for answer in answers]
+    return Response(to_json(fields, inf_nan_mode="null"), media_type=JSON)
+
+
+def missing_terms(answer: Answer) -> list[dict[str, str]]:
+    """Returns the terms of the glossary that a translation lacks."""
+    return [{"source": term.source, "target": term.target} for term in answer.missing_terms]
+
+
+def detected(detection: Detection) -> schemas.DetectedLanguage:
+    """Returns a detection with its confidence in per cent."""
+    return schemas.DetectedLanguage(
+        language=detection.language, confidence=round(100 * detection.confidence, 1)
+    )
+
+
+def description(model: Model, settings: Settings) -> schemas.ModelDescription:
+    """Returns the public description of a checkpoint, with the limits of a request to it."""
+    card = model.card
+    names = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
+    sources, targets = map(list, card.sides) if card.sides else (None, None)
+    return schemas.ModelDescription(
+        name=card.name,
+        version=model.version,
+        checksum=model.checksum,
+        pairs=[] if card.sides else list(card.pairs),
+        sources=sources,
+        targets=targets,
+        device=model.device,
+        precision=model.precision,
+        parameters=model.parameters,
+        limits=schemas.ModelLimits(
+            max_source_tokens=card.max_source_length,
+            max_target_tokens=card.max_target_length,
+            **{name: getattr(settings, name) for name in names},
+        ),
+        loaded=model.loaded is not None,
+        pinned=model.is_pinned,
+        memory_bytes=model.memory_bytes,
+        licence=card.licence or None,
+        origin=card.origin or None,
+    )
+
+
+def _like(q: str | list[str], values: Sequence[object]) -> object:
+    return list(values) if isinstance(q, list) else values[0]
+
+
+def translators(answers: Sequence[Answer]) -> dict[str, object]:
+    """Returns the fields `model`, `model_version` and `pivot`: one value each, or lists if texts differ.
+
+    In a list, null stands for a text that came back unchanged. `pivot` is absent if no text has one.
+    """
+    used = [_checkpoints(answer.route) if answer.route else _UNCHANGED for answer in answers]
+    known = set(used) - {_UNCHANGED}
+    columns = map(list, zip(*used, strict=True)) if len(known) > 1 else next(iter(known), _UNCHANGED)
+    fields: dict[str, object] = dict(zip(("model", "model_version", "pivot"), columns, strict=True))
+    if not any(pivot for _, _, pivot in known):
+        del fields["pivot"]
+    return fields
+
+
+def _checkpoints(route: Route) -> tuple[str | None, str | None, str | None]:
+    return route.models, route.versions, route.pivot
+
+
+def _details(include: Sequence[schemas.Detail], answer: Answer) -> dict[str, object]:
+    best = [sentence.best for sentence in answer.sentences]
+    fields: dict[str, object] = {
+        "finished": [hypothesis.finished for hypothesis in best],
+        "degenerate": [_degeneration(sentence.diagnosis) for sentence in answer.sentences],
+    }
+    if "scores" in include:
+        fields["scores"] = [hypothesis.score for hypothesis in best]
+    if "tokens" in include:
+        fields["tokens"] = _tokens(answer)
+    if "alignment" in include:
+        fields["alignment"] = [hypothesis.alignment or () for hypothesis in best]
+    return fields
+
+
+def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
+    if diagnosis is None:
+        return None
+    return schemas.Degeneration(kind=diagnosis.kind, retried=diagnosis.retried, kept=diagnosis.kept)
+
+
+def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
+    """Returns the tokens of the last hop; after a pivot, its source is in the pivot language."""
+    return [
+        schemas.TokenDetail(
+            source=sentence.tokenizer.source_pieces(sentence.request.source_ids),
+            target=sentence.tokenizer.pieces(sentence.best.token_ids),
+            log_probabilities=list(sentence.best.token_log_probabilities),
+        )
+        for sentence in answer.sentences
+    ]
+
+
+async def page(_request: Request) -> FileResponse:
+    """The web page."""
+    return FileResponse(_WEB / "page.html", headers=_HEADERS)
+
+
+async def docs(_request: Request) -> FileResponse:
+    """The documentation in Swagger UI."""
+    return FileResponse(_WEB / "docs.html", headers=_HEADERS)
+
+
+class _Assets(StaticFiles):
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        # All files get them: a page also has a path by the name of its file.
+        response.headers.update(_HEADERS)
+        return response
 
 
 OPERATIONS: Final = (
@@ -199,4 +364,10 @@ PROBES: Final = (
         )
     ),
     Operation("/metrics", metrics, "GET", tag=_PROBES, summary="Prometheus metrics"),
+)
+PAGES: Final = (
+    routing.Route("/", page),
+    routing.Route("/docs", docs),
+    routing.Mount("/web", _Assets(directory=_WEB), name="web"),
+    routing.Mount("/swagger", _Assets(packages=[("fastapi_swagger", "resources")]), name="swagger"),
 )

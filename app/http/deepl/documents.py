@@ -3,14 +3,12 @@
 import time
 from typing import Final
 
-from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.http.answers import answered
 from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of
-from app.http.deepl.refusals import renamed, supported
+from app.http.deepl.schemas import renamed, supported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import file_response
 from app.http.openapi import Operation
@@ -19,13 +17,11 @@ from app.translation.files import FileJob, translate_file
 from model.errors import InputError
 from model.text.formats.formats import suffix_of
 
-_UPLOADED: Final = TypeAdapter(schemas.DeepLDocument)
-_STATUS: Final = TypeAdapter(schemas.DeepLDocumentStatus)
 _TAG: Final = "DeepL"
 _ID: Final = {"name": "document_id", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-async def upload(request: Request) -> Response:
+async def upload(request: Request) -> schemas.DeepLDocument:
     """Begin to translate a file, in the background and with the longest deadline there is."""
     context = context_of(request)
     received = await receive(
@@ -60,10 +56,10 @@ async def upload(request: Request) -> Response:
         return translated
 
     name, job = context.file_jobs.start(work, suffix, client, len(body.file.content))
-    return answered(_UPLOADED, schemas.DeepLDocument(document_id=name, document_key=job.key))
+    return schemas.DeepLDocument(document_id=name, document_key=job.key)
 
 
-async def status(request: Request) -> Response:
+async def status(request: Request) -> schemas.DeepLDocumentStatus:
     """How far the translation of a file is."""
     job = await _job(request)
     fields: dict[str, object] = {"document_id": request.path_params["document_id"]}
@@ -78,7 +74,7 @@ async def status(request: Request) -> Response:
             "translated_characters": job.done,
             "total_characters": job.total,
         }
-    return answered(_STATUS, schemas.DeepLDocumentStatus.model_validate(fields))
+    return schemas.DeepLDocumentStatus.model_validate(fields)
 
 
 async def result(request: Request) -> Response:
@@ -98,13 +94,13 @@ async def result(request: Request) -> Response:
     return response
 
 
-async def cancel(request: Request) -> Response:
+async def cancel(request: Request) -> schemas.DeepLDocumentStatus:
     """End the translation of a file, whose translation is deleted if it is done already."""
     await _job(request)
     context_of(request).file_jobs.cancel(request.path_params["document_id"])
     fields = {"document_id": request.path_params["document_id"], "status": "error"}
     cancelled = fields | {"error_message": "the translation was cancelled"}
-    return answered(_STATUS, schemas.DeepLDocumentStatus.model_validate(cancelled))
+    return schemas.DeepLDocumentStatus.model_validate(cancelled)
 
 
 async def _job(request: Request) -> FileJob:

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.background import in_background
-from app.http.answers import answered
 from app.http.deepl import schemas
-from app.http.deepl.refusals import renamed
+from app.http.deepl.schemas import renamed
 from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.request import client_of, context_of, receive
@@ -22,13 +20,6 @@ from model.errors import InputError
 from model.text.glossary import Glossary, read_entries
 from model.text.languages import canonical_code
 
-_GLOSSARY: Final = TypeAdapter(schemas.DeepLGlossary)
-_GLOSSARIES: Final = TypeAdapter(schemas.DeepLGlossaries)
-_MULTILINGUAL: Final = TypeAdapter(schemas.DeepLMultilingualGlossary)
-_MULTILINGUALS: Final = TypeAdapter(schemas.DeepLMultilingualGlossaries)
-_DICTIONARY: Final = TypeAdapter(schemas.DeepLDictionary)
-_ENTRIES: Final = TypeAdapter(schemas.DeepLDictionaryEntries)
-_PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
 _TAG: Final = "DeepL"
 _ID: Final = {"name": "glossary_id", "in": "path", "required": True, "schema": {"type": "string"}}
 _SIDES: Final = tuple(
@@ -37,7 +28,7 @@ _SIDES: Final = tuple(
 )
 
 
-async def language_pairs(request: Request) -> Response:
+async def language_pairs(request: Request) -> schemas.DeepLGlossaryPairs:
     """The language pairs that can be translated, each of which can have a glossary."""
     client_of(request, context_of(request))
     catalogue = context_of(request).service.catalogue
@@ -47,47 +38,47 @@ async def language_pairs(request: Request) -> Response:
         for target in catalogue.targets(source)
     }
     listed = [{"source_lang": source, "target_lang": target} for source, target in sorted(pairs)]
-    return answered(_PAIRS, schemas.DeepLGlossaryPairs.model_validate({"supported_languages": listed}))
+    return schemas.DeepLGlossaryPairs.model_validate({"supported_languages": listed})
 
 
-async def create(request: Request) -> Response:
+async def create(request: Request) -> schemas.DeepLGlossary:
     """Store a glossary of one language pair, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
     context = context_of(request)
     received = await receive(request, schemas.DeepLGlossaryRequest, texts="")
     terms = _terms(context, [received.body])
     glossary = await _create(context, received.client, received.body.name, terms)
-    return answered(_GLOSSARY, _described(glossary))
+    return _described(glossary)
 
 
-async def create_multilingual(request: Request) -> Response:
+async def create_multilingual(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Store a glossary of several language pairs, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
     context = context_of(request)
     received = await receive(request, schemas.DeepLMultilingualGlossaryRequest, texts="")
     terms = _terms(context, received.body.dictionaries)
     glossary = await _create(context, received.client, received.body.name, terms)
-    return answered(_MULTILINGUAL, _described_multilingual(glossary))
+    return _described_multilingual(glossary)
 
 
-async def list_all(request: Request) -> Response:
+async def list_all(request: Request) -> schemas.DeepLGlossaries:
     """The glossaries of one language pair."""
     found = [_described(each) for each in await _list(request) if len(each.dictionaries) == 1]
-    return answered(_GLOSSARIES, schemas.DeepLGlossaries(glossaries=found))
+    return schemas.DeepLGlossaries(glossaries=found)
 
 
-async def list_multilingual(request: Request) -> Response:
+async def list_multilingual(request: Request) -> schemas.DeepLMultilingualGlossaries:
     """All glossaries."""
     found = [_described_multilingual(each) for each in await _list(request)]
-    return answered(_MULTILINGUALS, schemas.DeepLMultilingualGlossaries(glossaries=found))
+    return schemas.DeepLMultilingualGlossaries(glossaries=found)
 
 
-async def get(request: Request) -> Response:
+async def get(request: Request) -> schemas.DeepLGlossary:
     """A glossary of one language pair, without its entries."""
-    return answered(_GLOSSARY, _described(await _of_one_pair(request)))
+    return _described(await _of_one_pair(request))
 
 
-async def get_multilingual(request: Request) -> Response:
+async def get_multilingual(request: Request) -> schemas.DeepLMultilingualGlossary:
     """A glossary, without its entries."""
-    return answered(_MULTILINGUAL, _described_multilingual(await _of_path(request)))
+    return _described_multilingual(await _of_path(request))
 
 
 async def entries(request: Request) -> Response:
@@ -96,33 +87,33 @@ async def entries(request: Request) -> Response:
     return Response(_tsv(terms), media_type="text/tab-separated-values")
 
 
-async def multilingual_entries(request: Request) -> Response:
+async def multilingual_entries(request: Request) -> schemas.DeepLDictionaryEntries:
     """The entries of a glossary for one language pair."""
     glossary, pair = await _of_path(request), _queried_pair(request)
     if (terms := glossary.dictionaries.get(pair)) is None:
         raise _not_found()
     found = {"source_lang": pair[0], "target_lang": pair[1], "entries": _tsv(terms), "entries_format": "tsv"}
-    return answered(_ENTRIES, schemas.DeepLDictionaryEntries.model_validate({"dictionaries": [found]}))
+    return schemas.DeepLDictionaryEntries.model_validate({"dictionaries": [found]})
 
 
-async def change(request: Request) -> Response:
+async def change(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Rename a glossary, or add entries to it; those of a new language pair as well."""
     context = context_of(request)
     received = await receive(request, schemas.DeepLGlossaryChange, texts="")
     body = received.body
     terms = _terms(context, body.dictionaries)
     changed = await _change(request, received.client, name=body.name, dictionaries=terms, merges=True)
-    return answered(_MULTILINGUAL, _described_multilingual(changed))
+    return _described_multilingual(changed)
 
 
-async def replace_dictionary(request: Request) -> Response:
+async def replace_dictionary(request: Request) -> schemas.DeepLDictionary:
     """Replace the entries of a glossary for one language pair."""
     context = context_of(request)
     received = await receive(request, schemas.DeepLDictionaryRequest, texts="")
     terms = _terms(context, [received.body])
     changed = await _change(request, received.client, dictionaries=terms)
     (pair,) = terms
-    return answered(_DICTIONARY, _dictionary(pair, changed.dictionaries[pair]))
+    return _dictionary(pair, changed.dictionaries[pair])
 
 
 async def delete_dictionary(request: Request) -> Response:

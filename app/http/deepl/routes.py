@@ -1,27 +1,26 @@
 """① ⑨ The paths of DeepL's API."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import Response
 
-from app.http.answers import answered
 from app.http.body import Values, field_of
 from app.http.deepl import schemas
-from app.http.deepl.answers import translate_response
 from app.http.deepl.glossaries import glossary_of
-from app.http.deepl.languages import source_languages, target_languages
-from app.http.deepl.refusals import renamed, supported
+from app.http.deepl.schemas import renamed, supported
 from app.http.openapi import Operation
 from app.http.request import Received, client_of, context_of, read_fields, receive, validate
+from app.http.routes import missing_terms, translators
 from app.http.streaming import while_connected
 from app.lifecycle.context import Context
+from app.translation.catalogue import Catalogue
 from app.translation.glossary_store import StoredGlossary
 from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax
+from model.text.languages import canonical_code, language_name
 
 # In markup, blank lines are white space like any other.
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "paragraphs"}
@@ -29,15 +28,17 @@ _MARKUP_SPLITTING: Final[dict[str, Splitting]] = {**_SPLITTING, "nonewlines": "a
 _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
 # DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
-_TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
-_LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])
-_USAGE: Final = TypeAdapter(schemas.DeepLUsage)
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 
+# DeepL's clients refuse plain EN and PT as targets; here both variants mean the language itself.
+_VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+}
 _TAG: Final = "DeepL"
 
 
-async def translate(request: Request) -> Response:
+async def translate(request: Request) -> schemas.DeepLTranslateResponse:
     """Translate one text or a list of them, all or none.
 
     What DeepL offers and this service does not, such as style rules, is refused by name. A field that is
@@ -55,7 +56,7 @@ async def translate(request: Request) -> Response:
     work = _translate(context, _translation_request(received, glossary))
     answers = await while_connected(request, work)
     context.usage.add(received.client, sum(map(len, received.texts)))
-    return answered(_TRANSLATIONS, translate_response(received.body, received.texts, answers))
+    return translate_response(received.body, received.texts, answers)
 
 
 def _translation_request(
@@ -87,22 +88,21 @@ async def _translate(context: Context, request: TranslationRequest) -> list[Answ
         raise renamed(error) from None
 
 
-async def languages(request: Request) -> Response:
+async def languages(request: Request) -> list[schemas.DeepLLanguage]:
     """Languages that can be translated from, or with `type=target` into."""
     context = context_of(request)
     values = await _values(request, context)
     kind = validate(schemas.DeepLLanguagesRequest, values, is_form=True).type
     catalogue = context.service.catalogue
-    listed = target_languages(catalogue) if kind == "target" else source_languages(catalogue)
-    return answered(_LANGUAGES, listed)
+    return target_languages(catalogue) if kind == "target" else source_languages(catalogue)
 
 
-async def usage(request: Request) -> Response:
+async def usage(request: Request) -> schemas.DeepLUsage:
     """Characters translated on these paths since the process started."""
     context = context_of(request)
     client = client_of(request, context)
     count = context.usage.characters(client)
-    return answered(_USAGE, schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT))
+    return schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT)
 
 
 async def _values(request: Request, context: Context) -> Values:
@@ -113,6 +113,59 @@ async def _values(request: Request, context: Context) -> Values:
         body, _ = await read_fields(request, context, context.settings.max_items)
         fields |= body.values
     return fields
+
+
+def translate_response(
+    body: schemas.DeepLTranslateRequest, texts: Sequence[str], answers: Sequence[Answer]
+) -> schemas.DeepLTranslateResponse:
+    """Returns the answer to a request: one translation for each text."""
+    pairs = zip(texts, answers, strict=True)
+    translations = [dict(_fields(body, text, answer)) for text, answer in pairs]
+    return schemas.DeepLTranslateResponse.model_validate({"translations": translations})
+
+
+def _fields(body: schemas.DeepLTranslateRequest, text: str, answer: Answer) -> Iterator[tuple[str, object]]:
+    yield "detected_source_language", _source(body, answer)
+    yield "text", answer.text
+    if body.show_billed_characters:
+        yield "billed_characters", len(text)
+    if body.model_type is not None:
+        yield "model_type_used", _model_type(body.model_type)
+    if body.context:
+        yield "context_used", False
+    yield from translators([answer]).items()
+    if answer.missing_terms:
+        yield "missing_terms", missing_terms(answer)
+
+
+def _source(body: schemas.DeepLTranslateRequest, answer: Answer) -> str:
+    language = answer.detection.language if answer.detection else canonical_code(body.source_lang or "")
+    return language.upper()
+
+
+def _model_type(wanted: schemas.ModelType) -> str:
+    return "latency_optimized" if wanted == "latency_optimized" else "quality_optimized"
+
+
+def source_languages(catalogue: Catalogue) -> list[schemas.DeepLLanguage]:
+    """Returns the source languages."""
+    return [
+        schemas.DeepLLanguage(language=code.upper(), name=language_name(code)) for code in catalogue.sources
+    ]
+
+
+def target_languages(catalogue: Catalogue) -> list[schemas.DeepLLanguage]:
+    """Returns the target languages."""
+    return [
+        schemas.DeepLLanguage(language=code, name=name, supports_formality=False)
+        for code, name in _target_codes(catalogue)
+    ]
+
+
+def _target_codes(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
+    targets = {target for source in catalogue.sources for target in catalogue.targets(source)}
+    for code in filter(targets.__contains__, catalogue.languages):
+        yield from _VARIANTS.get(code, {code.upper(): language_name(code)}).items()
 
 
 OPERATIONS: Final = (

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.errors import STATUSES
-from app.http.rejection import _REASONS
+from app.http.errors import _WIRE_REASONS, STATUSES
 
 APP = Path(__file__).parents[3] / "app"
 SOURCE = "\n".join(path.read_text("utf-8") for path in APP.rglob("*.py"))
@@ -19,4 +18,4 @@ def test_a_code_is_used(code: str) -> None:
 
 
 def test_a_connection_gives_them_the_same_status() -> None:
-    assert {code: status for status, (code, _) in _REASONS.items()}.items() <= STATUSES.items()
+    assert {code: status for status, (code, _) in _WIRE_REASONS.items()}.items() <= STATUSES.items()

@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-import app.http.pages
+import app.http.routes
 
 pytestmark = pytest.mark.anyio
-WEB = Path(app.http.pages.__file__).parents[1] / "web"
+WEB = Path(app.http.routes.__file__).parents[1] / "web"
 SCRIPTS = (".css", ".js")
 PAGES = pytest.mark.parametrize("path", ["/", "/docs"])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.http.deepl.refusals import UNSUPPORTED
+from app.http.deepl.schemas import UNSUPPORTED
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, write_keys
 
