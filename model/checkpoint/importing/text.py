@@ -1,7 +1,7 @@
 """ⓕ Languages, licence and SentencePiece models of a foreign model: its README, names, files and tags."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -92,6 +92,11 @@ def named_sides(folder: Path, source: str, target: str, *, is_guessed: bool) -> 
     sides = zip((source, target), named.groups() if named else ("", ""), strict=True)
     first, second = (language_code(given) or language_code(other) for given, other in sides)
     return first, second
+
+
+def language_tags(pieces: Iterable[str]) -> dict[str, str]:
+    """Returns the pieces that stand for languages, by our codes."""
+    return {code: piece for piece, code in language_codes(pieces).items()}
 
 
 def used_tags(tags: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, str]:

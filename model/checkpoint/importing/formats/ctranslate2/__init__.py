@@ -17,9 +17,8 @@ from model.checkpoint.importing.formats.ctranslate2.text import (
     tokenizer_files,
     vocabulary_files,
 )
-from model.checkpoint.importing.text import Readme
+from model.checkpoint.importing.text import Readme, language_tags
 from model.checkpoint.manifest import read_json
-from model.text.languages import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"
 _MOST_SOURCE_TOKENS = 1024
@@ -129,9 +128,7 @@ def _start_from_pair(
     folder: Path, tokens: SpecialTokens, target: Sequence[str], pair: Pair | None
 ) -> SpecialTokens:
     """Returns the tokens of a model whose translations begin with the piece of their language."""
-    tags = {
-        code: piece for piece, code in language_codes(p for p in target if LANGUAGE_TAG.fullmatch(p)).items()
-    }
+    tags = language_tags(piece for piece in target if LANGUAGE_TAG.fullmatch(piece))
     if pair is None or pair[1] not in tags:
         known = f"a piece, or the languages be given with --pair; it has {', '.join(tags) or 'no languages'}"
         raise refusal(folder / CONFIG, _START, known, None)

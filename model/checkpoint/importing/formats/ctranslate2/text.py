@@ -17,10 +17,10 @@ from model.checkpoint.card import Pair, every_pair
 from model.checkpoint.exporting import DESCRIPTION
 from model.checkpoint.importing.foreign import Fields, ForeignText, refusal
 from model.checkpoint.importing.tensors import ForeignTensor
-from model.checkpoint.importing.text import chosen_pairs
+from model.checkpoint.importing.text import chosen_pairs, language_tags
 from model.checkpoint.manifest import read_any_json, read_text
 from model.errors import CheckpointError, TokenizerError
-from model.text.languages import LANGUAGE_NAMES, language_code, language_codes
+from model.text.languages import LANGUAGE_NAMES, language_code
 from model.text.tokenizer import (
     SETTINGS_FILE,
     SHARED_FILE,
@@ -335,11 +335,10 @@ def _tags(vocabularies: Vocabularies) -> tuple[dict[str, str], bool]:
     source, target = vocabularies.source.pieces, vocabularies.target.pieces
     in_front = [piece for piece in source if _IN_FRONT.fullmatch(piece)]
     if in_front:
-        return {code: piece for piece, code in language_codes(in_front).items()}, True
+        return language_tags(in_front), True
     shared = set(target)
     found = [piece for piece in source if LANGUAGE_TAG.fullmatch(piece) and piece in shared]
-    codes = language_codes(found) if len(found) >= _FEWEST_TAGS else {}
-    return {code: piece for piece, code in codes.items()}, False
+    return language_tags(found if len(found) >= _FEWEST_TAGS else ()), False
 
 
 def _pairs_of_name(folder: Path, tags: Mapping[str, str]) -> Sequence[Pair]:

@@ -9,7 +9,8 @@ length, with EOS and without the decoder's start; `max_length` counts that start
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from model.checkpoint.card import Pair
@@ -19,10 +20,14 @@ from model.checkpoint.importing.foreign import (
     ForeignText,
     card_name,
     checksums,
-    refusal,
 )
 from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
-from model.checkpoint.importing.formats.hugging_face.tokenizers import SETTINGS, Request, read_tokenizer
+from model.checkpoint.importing.formats.hugging_face.tokenizers import (
+    SETTINGS,
+    Request,
+    present,
+    read_tokenizer,
+)
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.text import Readme
 from model.checkpoint.manifest import read_json
@@ -85,34 +90,38 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
         requirement = f"one of {', '.join(DEFAULTS)}" + (f" ({hint})" if hint else "")
         raise Fields.read(path, {}).refusal("model_type", requirement)
     fields = Fields.read(path, DEFAULTS[family])
-    generation = read_generation(folder, path)
+    search = _read_search(folder, path)
+    suppressed, renormalises = _suppressed(search), search.flag("renormalize_logits")
     weights = StateDict(folder)
     network = read_network(fields, weights)
     _check_sizes(fields, network)
     sizes = network.vocab_sizes
     readme = Readme.read(folder)
-    special = _special_ids(fields, generation, min(sizes))
+    special = _special_ids(fields, search, min(sizes))
     request = Request(
         folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
     )
     try:
-        tokenizer = _begun(read_tokenizer(request), generation)
-        start = generation.start_id if tokenizer.start_id is None else tokenizer.start_id
+        tokenizer = _begun(read_tokenizer(request), search)
+        starts = tokenizer.start_id, search.optional_integer("decoder_start_token_id")
+        start = next((id_ for id_ in starts if id_ is not None), None)
         start = fields.integer("decoder_start_token_id") if start is None else start
-        shape = {**network.shape, **({"output_bias": True} if generation.renormalises else {})}
+        shape = {**network.shape, **({"output_bias": True} if renormalises else {})}
         ids = {f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()}
         config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
     except (ConfigError, TokenizerError) as error:
         raise CheckpointError(f"{path}: {error}") from error
     tensors = network.tensors(config)
-    if generation.renormalises:
-        bias = tensors["output.bias"]
-        tensors["output.bias"] = _renormalised(generation, sizes[1], special["pad"], bias)
-    longest, fewest = config.max_positions, generation.min_length
+    if renormalises:
+        without = [*suppressed, special["pad"]]
+        if max(without) >= sizes[1]:
+            raise CheckpointError(f"{search.path}: token {max(without)} must be below {sizes[1]}")
+        tensors["output.bias"] = partial(_without, without, tensors["output.bias"])
+    longest, fewest = config.max_positions, search.integer("min_length")
     # `generate` counts the tokens that every translation begins with.
     begin = len(tokenizer.settings.target_begin)
-    most, fewest = min(longest, generation.max_length or longest) - begin, max(0, fewest - begin)
-    files = [path, *_present(folder, generation.path.name, SETTINGS), *tokenizer.files, *weights.files]
+    most, fewest = min(longest, _most_tokens(search) or longest) - begin, max(0, fewest - begin)
+    files = [path, *present(folder, search.path.name, SETTINGS), *tokenizer.files, *weights.files]
     return ForeignModel(
         config=config,
         tensors=tensors,
@@ -121,77 +130,45 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
         max_source_length=max(2, longest),
         max_target_length=most,
         decoding={
-            **generation.decoding,
+            **_decoding(search),
             "min_length": fewest,
-            "suppress_ids": sorted(set(generation.suppressed) - set(config.never_produced())),
+            "suppress_ids": sorted(set(suppressed) - set(config.never_produced())),
         },
         licence=readme.licence,
         origin={"family": family, "files": checksums(dict.fromkeys(files))},
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Generation:
-    """What `generate` does by default.
-
-    Attributes:
-        decoding: Values of DecodeOptions, without limits of length and suppressed ids.
-        eos_id: EOS; None if the file does not say.
-        start_id: The decoder's first input; None if the file does not say.
-        forced_id: The first token of every translation, if it is always the same.
-        max_length: Most tokens, EOS included; None if the file does not say.
-        min_length: Fewest tokens, EOS included.
-        suppressed: Ids that are never produced.
-        renormalises: Whether probabilities add up to 1 again after suppression.
-        path: The file that was read.
-    """
-
-    decoding: Mapping[str, object]
-    eos_id: int | None
-    start_id: int | None
-    forced_id: int | None
-    max_length: int | None
-    min_length: int
-    suppressed: Sequence[int]
-    renormalises: bool
-    path: Path
-
-
-def read_generation(folder: Path, config: Path) -> Generation:
-    """Reads the generation settings of a folder.
+def _read_search(folder: Path, config: Path) -> Fields:
+    """Returns the settings of `generate`, which older folders have in their config.json.
 
     Raises:
         CheckpointError: If a field changes the tokens in a way that cannot be computed.
     """
     own = folder / _GENERATION
-    fields = Fields.read(own if own.is_file() else config, _SEARCH_DEFAULTS)
+    search = Fields.read(own if own.is_file() else config, _SEARCH_DEFAULTS)
     for name, neutral in _NEUTRAL.items():
-        fields.only(name, *neutral)
-    beams = fields.integer("num_beams", 1)
+        search.only(name, *neutral)
+    return search
+
+
+def _decoding(search: Fields) -> dict[str, object]:
+    """Returns the search in DecodeOptions, without limits of length and suppressed ids."""
+    beams = search.integer("num_beams", 1)
     stops: Mapping[object, str] = {False: "pool", True: "count", "never": "all"}
-    if not isinstance(early := fields.get("early_stopping"), bool | str) or early not in stops:
-        raise fields.refusal("early_stopping", "true, false or 'never'")
-    decoding: dict[str, object] = {
-        "strategy": "beam" if beams > 1 else "greedy",
-        "length_penalty": fields.number("length_penalty"),
+    if not isinstance(early := search.get("early_stopping"), bool | str) or early not in stops:
+        raise search.refusal("early_stopping", "true, false or 'never'")
+    return {
+        **({"strategy": "beam", "beam_size": beams} if beams > 1 else {"strategy": "greedy"}),
+        "length_penalty": search.number("length_penalty"),
         "stop": stops[early],
-        "no_repeat_ngram_size": fields.integer("no_repeat_ngram_size"),
-        "repetition_penalty": fields.number("repetition_penalty"),
+        "no_repeat_ngram_size": search.integer("no_repeat_ngram_size"),
+        "repetition_penalty": search.number("repetition_penalty"),
     }
-    return Generation(
-        decoding=decoding | ({"beam_size": beams} if beams > 1 else {}),
-        eos_id=_first(fields, "eos_token_id"),
-        start_id=fields.optional_integer("decoder_start_token_id"),
-        forced_id=fields.optional_integer("forced_bos_token_id"),
-        max_length=_most_tokens(fields),
-        min_length=fields.integer("min_length"),
-        suppressed=_suppressed(fields),
-        renormalises=fields.flag("renormalize_logits"),
-        path=fields.path,
-    )
 
 
 def _most_tokens(fields: Fields) -> int | None:
+    """Returns the most tokens of a translation, EOS included; None if the file does not say."""
     if fields.get("max_new_tokens") is not None:
         return fields.integer("max_new_tokens", 1)
     return None if fields.get("max_length") is None else fields.integer("max_length", 2) - 1
@@ -218,26 +195,26 @@ def _first(fields: Fields, name: str) -> int | None:
     return fields.optional_integer(name)
 
 
-def _begun(tokenizer: ForeignText, generation: Generation) -> ForeignText:
+def _begun(tokenizer: ForeignText, search: Fields) -> ForeignText:
     """Returns a tokenizer whose translations begin with the token that `generate` always puts first."""
-    if generation.forced_id is None:
+    forced = search.optional_integer(name := "forced_bos_token_id")
+    if forced is None:
         return tokenizer
     pieces = list(tokenizer.vocabularies.values())[-1] if tokenizer.vocabularies else []
-    if not pieces or generation.forced_id >= len(pieces):
-        requirement = "an id of the vocabulary"
-        raise refusal(generation.path, "forced_bos_token_id", requirement, generation.forced_id)
-    piece = pieces[generation.forced_id]
+    if not pieces or forced >= len(pieces):
+        raise search.refusal(name, "an id of the vocabulary")
+    piece = pieces[forced]
     if not tokenizer.settings.target_begin:
         return replace(tokenizer, settings=replace(tokenizer.settings, target_begin=(piece,)))
     pairs = [pair for pair in tokenizer.pairs if tokenizer.settings.tags.get(pair[1]) == piece]
     if not pairs:
-        raise refusal(generation.path, "forced_bos_token_id", "the tag of a target language", piece)
+        raise search.refusal(name, f"the tag of a target language, which {piece} is not")
     return replace(tokenizer, pairs=pairs)
 
 
-def _special_ids(fields: Fields, generation: Generation, rows: int) -> dict[str, int]:
+def _special_ids(fields: Fields, search: Fields, rows: int) -> dict[str, int]:
     """Returns the ids of padding, BOS and EOS; a model without BOS has padding in its place."""
-    ids = {"pad": fields.integer("pad_token_id"), "eos": generation.eos_id}
+    ids = {"pad": fields.integer("pad_token_id"), "eos": _first(search, "eos_token_id")}
     ids["eos"] = fields.integer("eos_token_id") if ids["eos"] is None else ids["eos"]
     ids["bos"] = fields.optional_integer("bos_token_id")
     found = {name: ids["pad"] if id_ is None else id_ for name, id_ in ids.items()}
@@ -257,19 +234,8 @@ def _check_sizes(fields: Fields, network: Network) -> None:
         raise fields.refusal("vocab_size", f"{network.shape['source_vocab_size']}, the rows of the embedding")
 
 
-def _renormalised(generation: Generation, rows: int, pad_id: int, bias: Read) -> Read:
-    """Returns an output bias that suppresses tokens, so that the probabilities of the others add up to 1."""
-    ids: Sequence[int] = [*generation.suppressed, pad_id]
-    if max(ids) >= rows:
-        raise CheckpointError(f"{generation.path}: token {max(ids)} must be below {rows}")
-
-    def suppress() -> StoredTensor:
-        values = bias().floats().copy()
-        values[ids] = _NEVER
-        return StoredTensor(values, "float32")
-
-    return suppress
-
-
-def _present(folder: Path, *names: str) -> list[Path]:
-    return [folder / name for name in names if (folder / name).is_file()]
+def _without(ids: Sequence[int], bias: Read) -> StoredTensor:
+    """Returns an output bias that suppresses ids, so that the probabilities of the others add up to 1."""
+    values = bias().floats().copy()
+    values[ids] = _NEVER
+    return StoredTensor(values, "float32")

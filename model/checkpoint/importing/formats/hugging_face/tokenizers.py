@@ -22,6 +22,7 @@ from model.checkpoint.importing.text import (
     Readme,
     chosen_pairs,
     filled,
+    language_tags,
     load_sentencepiece,
     named_sides,
     pieces_of,
@@ -29,7 +30,7 @@ from model.checkpoint.importing.text import (
 )
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
-from model.text.languages import bare_tag, language_codes
+from model.text.languages import bare_tag
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,
@@ -113,7 +114,7 @@ def _marian(request: Request) -> ForeignText:
         vocabularies = {SOURCE_VOCABULARY: vocabulary, TARGET_VOCABULARY: targets}
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
-    tags = _tags(vocabulary)
+    tags = language_tags(piece for piece in vocabulary if bare_tag(piece))
     given = settings.text("source_lang"), settings.text("target_lang")
     source, target = named_sides(folder, *given, is_guessed=request.pair is None)
     # A name such as `gmw-en` is of a group, whose languages the README lists.
@@ -234,8 +235,7 @@ def _tagged(
     model: bytes | None = None,
 ) -> ForeignText:
     """Returns a tokenizer whose languages are the tags that it lists; the first file is its model."""
-    codes = language_codes(names)
-    tags = {codes[name]: name for name in names if name in codes}
+    tags = language_tags(names)
     return _foreign_text(
         request,
         chosen_pairs(request.folder, every_pair(tags, tags), request.pair, tags),
@@ -246,7 +246,7 @@ def _tagged(
         target_begin=target_begin,
         models={SHARED_FILE: model or files[0]},
         vocabularies={SHARED_VOCABULARY: _of_all_rows(request, pieces)},
-        files=[*files, *_present(request.folder, _SPECIALS)],
+        files=[*files, *present(request.folder, _SPECIALS)],
     )
 
 
@@ -255,7 +255,7 @@ def _t5(request: Request) -> ForeignText:
     path, model = _model(folder, _T5)
     processor = load_sentencepiece(path, model)
     own = pieces_of(processor)
-    tags = _tags(own)
+    tags = language_tags(piece for piece in own if bare_tag(piece))
     tasks = _tasks(request.config)
     languages = request.readme.sources or list(tags)
     known = every_pair(languages, tags) if tags else list(tasks)
@@ -294,12 +294,6 @@ def _tasks(config: Fields) -> dict[Pair, str]:
     return found
 
 
-def _tags(pieces: Sequence[str]) -> dict[str, str]:
-    """Returns the pieces that are language tags, by our codes."""
-    codes = language_codes(piece for piece in pieces if bare_tag(piece))
-    return {code: piece for piece, code in codes.items()}
-
-
 def _languages(folder: Path, default: Sequence[str] = ()) -> list[str]:
     """Returns the pieces of languages in the order of their ids."""
     for name in (SETTINGS, _SPECIALS):
@@ -333,7 +327,8 @@ def _of_all_rows(request: Request, pieces: Sequence[str]) -> list[str]:
     return filled(pieces, rows)
 
 
-def _present(folder: Path, *names: str) -> list[Path]:
+def present(folder: Path, *names: str) -> list[Path]:
+    """Returns those of a folder's files that are there."""
     return [folder / name for name in names if (folder / name).is_file()]
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.importing.formats.marian.file import read_yaml, unpacked
 from model.checkpoint.importing.formats.marian.folder import MarianFolder
-from model.checkpoint.importing.text import filled, load_sentencepiece, pieces_of
+from model.checkpoint.importing.text import filled, language_tags, load_sentencepiece, pieces_of
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.text.languages import bare_tag, language_codes
+from model.text.languages import bare_tag
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,
@@ -51,8 +51,7 @@ class Vocabulary:
     @property
     def tags(self) -> dict[str, str]:
         """The source pieces that ask for a target language, by language."""
-        marks = {code: piece for piece in self.pieces[0] if (code := bare_tag(piece))}
-        return {code: marks[name] for name, code in language_codes(marks).items()}
+        return language_tags(piece for piece in self.pieces[0] if bare_tag(piece))
 
     def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
         """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
