@@ -19,7 +19,7 @@ from model.cli.options import (
     progress_bar,
     setup_options,
 )
-from model.cli.text_files import is_file_of, written
+from model.cli.output_files import is_file_of, written
 from model.errors import CorpusError
 from model.evaluation.text import EvaluationText
 
@@ -109,7 +109,7 @@ def evaluate(
     if output is not None and any(is_file_of(file, output) for file in inputs):
         raise Misuse(f"--output must be another file than what is read, but is {output}")
     from model.evaluation import significance
-    from model.evaluation.evaluation import evaluate_output
+    from model.evaluation.systems import evaluate_output
 
     if confidence or against or against_file:
         significance.check_seed()

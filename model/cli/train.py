@@ -108,7 +108,7 @@ def _value_type(hint: object) -> "ValueType":
     return next((kind for annotation, kind in _TYPES.items() if annotation in kinds), _TomlValue())
 
 
-@click.command(params=train_options())
+@click.command()
 @click.option(
     "--config",
     "files",
@@ -119,11 +119,16 @@ def _value_type(hint: object) -> "ValueType":
 @click.option("--resume", is_flag=True, help="Continue exactly where the run in this folder stopped.")
 @click.option("--prepare", is_flag=True, help="Only make the tokenizer and the token ids; train later.")
 def train(files: tuple[Path, ...], resume: bool, prepare: bool, **options: object) -> None:
-    """Train a checkpoint from parallel text.
+    r"""Train a checkpoint from parallel text.
 
     Every value can be set in a TOML file (see examples/) or by an option. Paths in a file are relative to
     that file. A run that was stopped or killed continues with --resume. Several devices train together if
     torchrun starts this command once for each of them (docs/training.md).
+
+    \b
+    Examples:
+      dragoman train --config examples/tab-separated.toml --run.max-minutes 60
+      dragoman train --config examples/tab-separated.toml --run.max-minutes 60 --resume
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
@@ -133,6 +138,9 @@ def train(files: tuple[Path, ...], resume: bool, prepare: bool, **options: objec
             _prepare(config, world)
         else:
             _train(config, world, resume=resume)
+
+
+train.params.extend(train_options())  # after the options above, which --help shows first
 
 
 def _prepare(config: TrainConfig, world: "World") -> None:

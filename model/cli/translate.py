@@ -19,8 +19,7 @@ from model.cli.options import (
     progress_bar,
     setup_options,
 )
-from model.cli.resumable_output import HashedLines, ResumableOutput
-from model.cli.text_files import STANDARD, is_file_of, written
+from model.cli.output_files import STANDARD, HashedLines, ResumableOutput, is_file_of, written
 from model.text.formats.formats import FORMATTED, read_file, suffix_of
 from model.text.glossary import read_entries
 from model.translation.text_lines import LineForm, read_lines

@@ -1,18 +1,47 @@
-"""An output that an interrupted command continues, if the command and the input are the same."""
+"""Output files, plain or gzip: written at once, or continued by the same command after an interruption."""
 
 import gzip
 import hashlib
 import json
+import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import click
 
 from model.cli.main import Misuse
-from model.cli.text_files import GZIP_LEVEL
 from model.files import write_text_atomically
+
+STANDARD = "-"
+"""Name that stands for standard input or output."""
+GZIP_LEVEL = 6
+"""Compression level; higher levels are slower, and files hardly smaller."""
+
+
+@contextmanager
+def written(path: str) -> Iterator[BinaryIO]:
+    """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz."""
+    if path.endswith(".gz"):
+        with gzip.open(path, "wb", compresslevel=GZIP_LEVEL) as packed:
+            yield cast(BinaryIO, packed)
+    else:
+        with click.open_file(path, "wb") as file:
+            yield cast(BinaryIO, file)
+
+
+def is_file_of(file: BinaryIO | Path, path: Path) -> bool:
+    """Returns whether a path is the regular file that is read, directly or through a link."""
+    try:
+        read = os.stat(file if isinstance(file, Path) else file.fileno())
+        named = path.stat()
+    except OSError:  # there is no such file, or the input is not a file
+        return False
+    return stat.S_ISREG(named.st_mode) and os.path.samestat(read, named)
 
 
 class Progress(NamedTuple):
