@@ -11,3 +11,9 @@ from tests.model.native_library import native_library
 def library(request: pytest.FixtureRequest) -> Library:
     """The native library for each instruction set in turn."""
     return native_library(request.param)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves pictures empty, because drawing takes seconds."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, path, **__: path.touch())

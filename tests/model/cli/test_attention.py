@@ -7,6 +7,7 @@ import pytest
 from tests.model.cli.conftest import Run
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_folder_of_pictures_for_each_sentence(run: Run, tmp_path: Path) -> None:
     texts = ["The cat sleeps. The dog sleeps.", "Thank you."]
     result = run("attention", "-s", "en", "-t", "fr", "--output", tmp_path / "maps", *texts)

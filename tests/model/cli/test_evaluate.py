@@ -69,20 +69,6 @@ def test_translations_never_replace_what_is_read(run: Run, aligned: tuple[Path, 
     assert [file.read_bytes() for file in aligned] == read
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("Thank you.\tMerci.\nHello.\n", "{path}:2: 1 tab-separated columns, at least 2 needed\n"),
-    ],
-)
-def test_a_line_that_cannot_be_used_is_named(run: Run, tmp_path: Path, lines: str, message: str) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text(lines)
-    result = run("evaluate", "--source-file", path, "-s", "en", "-t", "fr")
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"dragoman: {message.format(path=path)}")
-
-
 def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("The cat sleeps.\tLe chat dort.\nThe dog sleeps.\tLe chien mange.\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from tests.model.cli.conftest import Run
 from tests.model.training.tiny_runs import tiny_run
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_names_the_page_it_has_written(run: Run, tmp_path: Path) -> None:
     training = open_run(tiny_run(tmp_path))
     training.run()

@@ -1,4 +1,4 @@
-"""`dragoman train` as a process of its own: options, one-line errors, kill -9 and --resume."""
+"""`dragoman train`: options, one-line errors, signals."""
 
 import signal
 import subprocess
@@ -25,49 +25,10 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "tiny.toml"
 
 
-STOPS_AT_STEP_12 = """
-import os, signal, sys, time
-from pathlib import Path
-from model.training.optimisation.step import Updater
-from tests.model.training.waiting import saved_step
-
-def update(self, step, batches, **progress):
-    if step == 12:
-        # A thread writes the state of step 10, and the signal would stop it too.
-        while saved_step(Path(sys.argv[-1])) < 10:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return work(self, step, batches, **progress)
-
-work, Updater.update = Updater.update, update
-"""
-
-
-def start(*arguments: str | Path, first: str = "") -> subprocess.Popen[str]:
-    program = f"{first}\nfrom model.cli import main; main()"
-    command = [sys.executable, "-c", program, "train", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_kill_9_and_resume_give_the_bits_of_an_uninterrupted_run(
-    run: Run, config: Path, tmp_path: Path
-) -> None:
-    """Every point of a kill is tested in `tests/faults/test_killed_trainer.py`."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert "Ended by max_steps at step 20" in run("train", "--config", config, "--run.folder", whole).stdout
-    process = start("--config", config, "--run.folder", killed, first=STOPS_AT_STEP_12)
-    wait_for_step(process, killed, 10)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert saved_step(killed) == 10
-    assert "at step 20" in run("train", "--config", config, "--run.folder", killed, "--resume").stdout
-    for name in ("state/tensors.safetensors", "checkpoints/last/model.safetensors"):
-        assert (whole / name).read_bytes() == (killed / name).read_bytes()
-
-
 @pytest.mark.slow
 def test_a_polite_signal_saves_first(config: Path, tmp_path: Path) -> None:
-    process = start("--config", config, "--run.max-steps", "1000000")
+    command = [sys.executable, "-c", "from model.cli import main; main()", "train", "--config", str(config)]
+    process = subprocess.Popen([*command, "--run.max-steps", "1000000"], stderr=subprocess.PIPE, text=True)
     wait_for_step(process, tmp_path / "run", 5)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=PATIENCE_SECONDS)
@@ -76,6 +37,7 @@ def test_a_polite_signal_saves_first(config: Path, tmp_path: Path) -> None:
     assert f"at step {saved_step(tmp_path / 'run')}, whose state is saved" in errors
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -39,9 +39,3 @@ def copied_run(finished_run: Run, tmp_path: Path) -> Path:
     tiny_run(tmp_path)  # writes the same corpora
     shutil.copytree(finished_run.folder.root, tmp_path / "run")
     return tmp_path
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves pictures empty, because drawing takes seconds."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, path, **__: path.touch())
