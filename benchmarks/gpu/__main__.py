@@ -46,6 +46,7 @@ SESSION: Mapping[str, Part] = {
     "loop": Part(seconds=120),
     "continuous": Part(seconds=120),
     "kernels": Part(seconds=90, needs=("triton",)),
+    "update": Part(seconds=150, needs=("click", "numpy", "sentencepiece")),
     "serve": Part(
         seconds=150,
         needs=("click", "fastapi", "sentencepiece", "httptools"),

@@ -57,6 +57,8 @@ PREDICTIONS: Sequence[Prediction] = (
         goal=600e3,
     ),
     Prediction(what="one sentence of 24 tokens", figure="continuous.alone_ms", unit="ms", goal=6),
+    Prediction(what="training of base", figure="update.tokens", unit="tokens/s", predicted=1.2e6),
+    Prediction(what="training, share of the peak", figure="update.mfu", unit="", predicted=0.3, goal=0.5),
     Prediction(what="steps that run eagerly", figure="smoke.eager", unit="", predicted=0, goal=0),
 )
 

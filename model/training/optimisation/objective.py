@@ -31,6 +31,9 @@ _ROWS_AT_ONCE = 256
 _DIVERGENCE_ROWS = 128
 """Rows of each pass turned into float32 at a time on a CPU, which keeps their results in the cache."""
 
+_NUMBERS_ON_A_GPU = 2**27
+"""Logits turned into float32 at a time on a GPU: half a gigabyte; those of a batch may have several."""
+
 
 @dataclass(frozen=True)
 class SummedLoss:
@@ -112,7 +115,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         ctx.precision = logits_MV.dtype
         gradient_MV = kept_gradient(logits_MV) if ctx.needs_input_grad[0] else None
         sums = torch.zeros(2, device=logits_MV.device)
-        step = _ROWS_AT_ONCE if logits_MV.device.type == "cpu" else max(len(logits_MV), 1)
+        step = rows_at_once(logits_MV.device, smoothing.vocab_size, _ROWS_AT_ONCE)
         for start in range(0, len(logits_MV), step):
             rows = slice(start, start + step)
             logs_MV = logits_MV[rows, : smoothing.vocab_size].float().log_softmax(-1)
@@ -129,6 +132,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
         gradient_MV = ctx.saved_tensors[0]
         return (gradient_MV * upstream[0].to(gradient_MV.dtype)).to(ctx.precision), None, None
+
+
+def rows_at_once(device: torch.device, vocab_size: int, on_a_cpu: int) -> int:
+    """Rows of logits that are turned into float32 at a time."""
+    return on_a_cpu if device.type == "cpu" else max(1, _NUMBERS_ON_A_GPU // vocab_size)
 
 
 def kept_gradient(logits_MV: Tensor) -> Tensor:
@@ -203,7 +211,7 @@ class _SymmetricDivergence(torch.autograd.Function):
         gradient_MV = kept_gradient(logits_MV)
         total = torch.zeros((), device=logits_MV.device)
         size = len(counts_M)
-        step = _DIVERGENCE_ROWS if logits_MV.device.type == "cpu" else max(size, 1)
+        step = rows_at_once(logits_MV.device, vocab_size, _DIVERGENCE_ROWS)
         for start in range(0, size, step):
             end = min(start + step, size)
             places = [(slice(start + pass_, end + pass_), slice(vocab_size)) for pass_ in (0, size)]

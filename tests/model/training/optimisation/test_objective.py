@@ -11,6 +11,7 @@ from model.training.optimisation.objective import (
     SummedLoss,
     label_smoothed_loss,
     r_drop_loss,
+    rows_at_once,
     symmetric_divergence,
 )
 from model.training.optimisation.step import Updater
@@ -231,3 +232,24 @@ def test_updates_use_it_where_it_is_asked_for(tmp_path: Path) -> None:
     plain, off, on = losses
     assert plain == off
     assert on[0] > plain[0] + 1
+
+
+@pytest.mark.parametrize("vocab_size", [1_000, 32_000, 2**28])
+def test_a_gpu_never_holds_all_logits_in_float32(vocab_size: int) -> None:
+    rows = rows_at_once(torch.device("cuda"), vocab_size, 256)
+    assert rows == 1 or rows * vocab_size <= 2**27 < (rows + 1) * vocab_size
+    assert rows_at_once(torch.device("cpu"), vocab_size, 256) == 256
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rows_that_are_computed_apart_give_the_same_loss_and_gradient(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.training.optimisation.objective.operators_for", lambda *_: None)
+    logits, wanted = scores(2, 5), labels(2, 5)
+    expected = loss_of(logits, wanted, 0.1).smoothed
+    (gradient,) = torch.autograd.grad(expected, logits)
+    monkeypatch.setattr("model.training.optimisation.objective._ROWS_AT_ONCE", rows)
+    found = loss_of(logits, wanted, 0.1).smoothed
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad(found, logits), gradient)
