@@ -76,11 +76,11 @@ def xliff(content: bytes, target: str) -> FileText:
         target: Code of the language that it is translated into, which the file names unless it names one.
 
     Raises:
-        FileError: If it is no XLIFF file, or declares entities.
+        FileError: If it is no XLIFF file, is cut short, or declares entities.
     """
     source = decoded(content).removeprefix("\ufeff")
-    if not any(tag["name"] == "xliff" for tag in _TAG.finditer(source)):
-        raise FileError("must be XLIFF, but has no element `xliff`")
+    if not any(tag["name"] == "xliff" and tag["end"] for tag in _TAG.finditer(source)):
+        raise FileError("must be XLIFF, but has no complete element `xliff`")
     if "<!ENTITY" in source:
         raise FileError("declares entities")
     units = [unit for unit in _units(source) if unit.is_open]
