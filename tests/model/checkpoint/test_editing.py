@@ -11,12 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from model.checkpoint.editing import (
-    average_checkpoints,
-    deepen_checkpoint,
-    edited_checkpoint,
-    replace_card,
-)
+from model.checkpoint.editing import average_checkpoints, deepen_checkpoint, edited_checkpoint, replace_card
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import record_evaluation
 from model.checkpoint.shortlist import Shortlist
@@ -102,10 +97,7 @@ def test_a_broken_checkpoint_is_not_edited(folder: Path, tmp_path: Path) -> None
         pass
 
 
-def test_each_weight_is_the_mean_and_the_output_keys_are_gone(
-    first: Checkpoint,
-    tmp_path: Path,
-) -> None:
+def test_each_weight_is_the_mean_and_the_output_keys_are_gone(first: Checkpoint, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(1)
     weights = first.state_dict()
     other = {
@@ -170,10 +162,7 @@ def test_checkpoints_that_do_not_match_have_no_mean(first: Checkpoint, tmp_path:
     assert not (tmp_path / "mean").exists()
 
 
-def test_a_deeper_network_gives_the_same_output(
-    first: Checkpoint,
-    tmp_path: Path,
-) -> None:
+def test_a_deeper_network_gives_the_same_output(first: Checkpoint, tmp_path: Path) -> None:
     origin = save(tmp_path / "origin", first)
     result = run("grow", origin.folder, "--encoder-layers", 5, "--decoder-layers", 3, "-o", tmp_path / "deep")
     assert result.exit_code == 0, result.output
@@ -224,21 +213,13 @@ def test_a_network_that_cannot_be_deepened_is_refused(
     ("command", "status", "message"),
     [
         (["average", "{tiny}"], 2, "must be two or more, or one with --storage, but is 1 instead"),
-        (
-            ["average", "{tiny}", f"{ROOT}/checkpoints"],
-            1,
-            "everyday: `source_vocab_size` must be",
-        ),
+        (["average", "{tiny}", f"{ROOT}/checkpoints"], 1, "everyday: `source_vocab_size` must be"),
         (["grow", "{tiny}", "--encoder-layers", "1"], 1, "`num_encoder_layers` must be 2 or more, but is 1"),
         (["grow", "{tiny}"], 1, "must be more than 2 or 1"),
     ],
 )
 def test_commands_refuse_in_one_line(
-    tiny_checkpoint: Path,
-    tmp_path: Path,
-    command: list[str],
-    status: int,
-    message: str,
+    tiny_checkpoint: Path, tmp_path: Path, command: list[str], status: int, message: str
 ) -> None:
     result = run(*(part.format(tiny=tiny_checkpoint) for part in command), "-o", tmp_path / "out")
     assert (result.exit_code, result.stderr.count("\n")) == (status, 1)

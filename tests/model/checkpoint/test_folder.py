@@ -255,11 +255,7 @@ def test_an_unknown_format_version_is_refused(folder: Path, version: object) -> 
         ("card", {"pairs": [7]}, "`pairs` must be a list of pairs"),
         ("card", {"name": "a b"}, "`name` must be at most 64 letters"),
         ("card", {"decoding": {"beam_size": 0}}, "`beam_size` must be an integer between"),
-        (
-            "quantisation",
-            {},
-            r"config\.json: `quantisation` must be one of format_version, card",
-        ),
+        ("quantisation", {}, r"config\.json: `quantisation` must be one of format_version, card"),
     ],
 )
 def test_a_value_that_cannot_work_is_named(

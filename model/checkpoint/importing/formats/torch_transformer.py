@@ -99,8 +99,6 @@ _TABLE: Table = {
     ),
 }
 _POSITIONS = 512
-
-
 _DEFAULTS: Mapping[str, object] = {
     "num_heads": 8,
     "norm_first": False,
@@ -260,22 +258,20 @@ class _Network:
     ) -> list[Part]:
         stack, module = parameter.stack, parameter.module
         is_bias = parameter.kind == "bias"
-        role, side = (
-            ("source_embedding", vocabularies.source)
-            if stack == "encoder"
-            else ("target_embedding", vocabularies.target)
-        )
+        is_source = stack == "encoder"
+        role = "source_embedding" if is_source else "target_embedding"
         (name,) = parameter.names(
             _TABLE,
             prefix=self._prefix,
             list=self._list,
-            last="norm2" if stack == "encoder" else "norm3",
+            last="norm2" if is_source else "norm3",
             embedding=self._names[role],
             output=self._names["output"].removesuffix(".weight"),
             positions=self._tables[role],
         )
         width, rows, filler = config.model_dim, None, 0.0
         if module in ("embedding.tokens", "output"):
+            side = vocabularies.source if is_source else vocabularies.target
             rows, filler = side.rows_in(self._weights.get(name)), NEVER if is_bias else 0.0
         elif module == "embedding.positions":
             rows = np.arange(config.max_positions)

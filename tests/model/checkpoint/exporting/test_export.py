@@ -98,11 +98,7 @@ def test_an_unknown_wish_is_refused_by_name(
     ("export_format", "package"), [("ctranslate2", "ctranslate2"), ("marian", "transformers")]
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(
-    checkpoint: Checkpoint,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    export_format: str,
-    package: str,
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export_format: str, package: str
 ) -> None:
     def absent(name: str) -> None:
         raise ModuleNotFoundError(name)

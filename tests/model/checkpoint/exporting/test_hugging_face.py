@@ -45,9 +45,7 @@ def test_logits_are_ours(variant: dict[str, object]) -> None:
     source_NS = torch.tensor([[5, 6, 7, config.eos_id], [8, config.eos_id, config.pad_id, config.pad_id]])
     target_NT = torch.tensor([[config.decoder_start_id, 9, 10], [config.decoder_start_id, 11, 12]])
     produced = theirs(
-        input_ids=source_NS,
-        attention_mask=(source_NS != config.pad_id).long(),
-        decoder_input_ids=target_NT,
+        input_ids=source_NS, attention_mask=(source_NS != config.pad_id).long(), decoder_input_ids=target_NT
     ).logits
     torch.testing.assert_close(network(source_NS, target_NT), produced, atol=1e-5, rtol=1e-5)
 

@@ -4,11 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from ctranslate2.specs.transformer_spec import (
-    TransformerDecoderSpec,
-    TransformerEncoderSpec,
-    TransformerSpec,
-)
+from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", *map(chr, range(ord("a"), ord("z") + 1))]
 NEVER = ("<pad>", "<blank>", "<s>")

@@ -78,11 +78,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def marian(
-    folder: Path,
-    *,
-    generation: Mapping[str, object] | None = None,
-    rows: int = PAD + 1,
-    **config: object,
+    folder: Path, *, generation: Mapping[str, object] | None = None, rows: int = PAD + 1, **config: object
 ) -> PreTrainedModel:
     """OPUS-MT: `</s>` 0, `<unk>` 1, padding last."""
     pad = rows - 1

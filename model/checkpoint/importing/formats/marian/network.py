@@ -87,7 +87,7 @@ _RECURRENT: Table = in_layers(
     },
 )
 """The names that differ where cells take the place of the decoder's self-attention."""
-_UNUSED = re.compile(r"special:.*|.*_QuantMultA|Wpos")
+_UNUSED = re.compile(r"special:.*|.*_QuantMult[AB]|Wpos")
 
 
 class MarianNetwork:

@@ -169,11 +169,7 @@ def _short(lists: Sequence[Sequence[int]], end: int | None = None) -> Callable[[
         (SHORTLIST, _text(""), (SHORTLIST, "`magic number`")),
         (SHORTLIST, _short([[1]], 20), (SHORTLIST, "`size`")),
         (SHORTLIST, _short([[1]], -1), (SHORTLIST, "`size`")),
-        (
-            SHORTLIST,
-            _short([[99]]),
-            ("`lists` must be target ids",),
-        ),
+        (SHORTLIST, _short([[99]]), ("`lists` must be target ids",)),
         (SHORTLIST, _short([[1]] * 99), ("`number of offsets`",)),
         ("metadata.json", _text("["), ("metadata.json cannot be read as JSON",)),
         (
