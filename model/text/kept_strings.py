@@ -25,6 +25,10 @@ _WEB = (
 _MAIL = r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]++(?:\.[a-z0-9-]++)++" + _END
 _CLOSING = ".,;:!?'"
 _BRACKETS = {")": "(", "]": "["}
+_FILE_SUFFIX = (
+    r"(?:md|txt|pdf|csv|json|xml|html?|css|js|ts|py|sh|ya?ml|toml|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|zip|exe)"
+    r"\b"
+)
 _PLACEHOLDERS = (
     f"(?P<web>{_WEB})",
     _MAIL,
@@ -34,6 +38,8 @@ _PLACEHOLDERS = (
     r"%(?:\d{1,2}\$|\([\w.]{1,60}\))?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:l{0,2}[dux]|[sfegcb@]|i(?!\w))(?![a-z])",
     r"</?[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>",
     r"&(?:[a-z]{2,31}\d?|#\d{1,7}|#x[0-9a-f]{1,6});",
+    r"(?<!\w)\$[a-z_]\w{0,60}|(?<!\w):{1,2}[a-z_][\w+-]{0,60}:{1,2}(?!\w)",  # $HOME, :smile:, ::name::
+    rf"(?<![\w.-])(?:\w{{1,60}}[.-]){{0,4}}\w{{1,60}}\.{_FILE_SUFFIX}|(?<!\w)[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}(?!\w)",
     r"(?-i:\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b)",  # IBAN
     r"[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
     r"[\u200d\ufe0e\ufe0f\U0001f000-\U0001faff\U000e0020-\U000e007f]*",
@@ -41,13 +47,14 @@ _PLACEHOLDERS = (
 )
 _UNIT = r"(?:km/h|mph|kWh|[kcmµn]?m[²³]?|[kmµ]?g|[kMGT]?B|[km]?[VWA]|[kMG]?Hz|ml|°[CF]|px|%|[€$£¥])"
 _FIGURES = (
-    r"(?<![\w.,])\+?\(?\d{1,4}\)?(?:[ ./-]\(?\d{1,5}\)?){2,6}(?![\w.,]*\d)",  # telephone numbers, dates
+    r"(?<![\w.,])\+?\(?\d{1,4}\)?(?:[ ./-]\(?\d{1,6}\)?){2,6}(?![\w.,]*\d)",  # telephone, ISBN, dates
     rf"(?<![\w.,])-?\d+(?:[.,]\d+)*(?:\s|(?=[%°€$£]|[a-zµ]))(?-i:{_UNIT})(?!\w)",
     r"(?<!\w)[€$£¥]\d+(?:[.,]\d+)*(?!\w)",
 )
 _KEPT = re.compile(f"{KEPT_TAG}|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
 # A class of characters is searched six times as fast as alternatives.
-_HINT = re.compile(r"[{%`<&@$\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
+_HINT = re.compile(r"[{%`<&@$_:\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
+_FILE_HINT = re.compile(rf"\.{_FILE_SUFFIX}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -104,7 +111,7 @@ def with_numbers(
 
 def _may_hold_strings(text: str) -> bool:
     """Returns whether a text may hold a string to keep; most texts do not."""
-    return _HINT.search(text) is not None or "://" in text or "www." in text.lower()
+    return bool(_HINT.search(text) or _FILE_HINT.search(text) or "www." in text.lower())
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -195,15 +202,17 @@ def _with_figure(translation: str, figure: str, figures: Mapping[str, int]) -> s
         figure: A figure of the source.
         figures: How often each figure stands in the source. None of them is another one spelt otherwise.
     """
-    missing = figures[figure] - translation.count(figure)
-    if missing <= 0:
-        return translation
     digits = r"[\s.,/()-]{0,2}".join(re.findall(r"\d", figure))
-    unit = re.escape(re.sub(r"[\d\s.,/()+-]", "", figure)) or "(?!)"
-    spelt = rf"(?<![\d.,])(?:{unit}\s?)?[+-]?\(?{digits}\)?(?:\s?{unit})?(?![.,]?\d)"
-    found = [match.span() for match in re.finditer(spelt, translation) if match[0] not in figures]
-    for begin, end in reversed(found[:missing]):
-        translation = translation[:begin] + figure + translation[end:]
+    unit = re.sub(r"[\d\s.,/()+-]", "", figure)
+    spelt_unit = re.escape(unit) or "(?!)"
+    spelt = rf"(?<![\d.,])(?:{spelt_unit}\s?)?[+-]?\(?{digits}\)?(?:\s?{spelt_unit})?(?![.,]?\d)"
+    found = [match for match in re.finditer(spelt, translation) if match[0] not in figures]
+    # The same digits without the unit may be another number of the sentence.
+    bare = [match for match in found if unit not in match[0]]
+    missing = figures[figure] - translation.count(figure) - (len(found) - len(bare))
+    for match in reversed(found):
+        if unit in match[0] or match in bare[: max(missing, 0)]:
+            translation = translation[: match.start()] + figure + translation[match.end() :]
     return translation
 
 
