@@ -9,8 +9,7 @@ from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from model.errors import TranslationError
-from model.translation.result import SentenceTranslation
-from model.translation.second_attempt import better_of, second_request
+from model.translation.result import SentenceTranslation, better_of, second_request
 
 # Second attempts may take this part of the time that is left; what comes after them needs the rest.
 _TIME_SHARE = 0.5

@@ -23,6 +23,8 @@ import unicodedata
 from collections.abc import Set as AbstractSet
 from functools import cache
 
+SPACE = "\u2581"
+"""What stands for a space in SentencePiece's pieces."""
 # Superscript and subscript digits stay: 10² would become 102.
 _KEPT = ("<super>", "<sub>")
 _FRACTION_SLASH = "\u2044"

@@ -41,7 +41,7 @@ class SourceSentence:
         casing: How the casing of `ids` differs from that of the sentence.
         kept: Strings that its translation must repeat, and the numbers that `ids` have in their place.
         terms: Terms of a glossary, whose translations `ids` have in their place.
-        tags: The tags that stood in it, which its translation gets too (`model.text.tag_placement`).
+        tags: The tags that stood in it, which its translation gets too (`model.text.tags`).
     """
 
     text: str

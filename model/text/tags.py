@@ -6,14 +6,21 @@ The character says which of four kinds a tag is, and its number:
     point                 a tag without an end, such as an image's, or one that lacks its partner
     kept                  an element whose text is not translated; it stays in the text as a word of its own
 
-`model.text.tag_placement` sets the tags again in the translation.
+⑦ `set_tags` sets the tags in the translation, by the alignment of words. An element goes around the
+translation of its words, which is one span of the translation: among all spans that nesting allows, the one
+that maximises the sum over its words of P(word belongs to the element) − ½. A tag without an end goes before
+the translation of the word behind it. Every tag is set exactly once, and the words do not change.
 """
 
+import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Final
+
+from model.text.normalisation import SPACE
 
 MAX_NUMBER: Final = 0x3FFF
 """Largest number of a tag."""
@@ -143,3 +150,317 @@ def _part(text: str, tags: Sequence[Tag], start: int, end: int) -> str:
     """Returns a part of a text with tags; those outside of the part stand at its edges."""
     inside = [Tag(min(max(tag.offset, start), end) - start, tag.mark) for tag in tags]
     return with_tags(text[start:end], inside)
+
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’-][^\W{_UNSPACED}]+)*|[^\w\s]")
+"""Matches a word, a letter of a script without spaces between words, or a punctuation mark."""
+_SPECIAL = re.compile("<.+>")
+# More are set in proportion, which takes linear time.
+_MAX_TAGS: Final = 200
+# Decides where one token stands for several words, as for a word and the mark behind it.
+_BIAS: Final = 0.1
+
+Span = tuple[int, int]
+Alignment = Sequence[Sequence[float]]
+"""For each target token, weights of the source tokens."""
+Weights = Sequence[Sequence[float]]
+"""For each target word, weights of the source words, which sum to 1 or are all 0."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The text of one side, and the tokens that the network read or wrote for it.
+
+    Attributes:
+        text: The text without tags.
+        pieces: Its tokens as text, in order; special ones included.
+    """
+
+    text: str
+    pieces: Sequence[str]
+
+
+@dataclass
+class _Element:
+    """An element of a sentence, or a tag without an end.
+
+    Attributes:
+        opening: Its opening tag; empty if that stands before the sentence.
+        start: Where it begins in the source, characters.
+        index: Its place among the tags of the sentence.
+        end: Where it ends.
+        closing: Its closing tag; empty if that stands behind the sentence, or if it has none.
+        at_start: Whether it must begin with the element around it.
+        at_end: Whether it must end with the element around it.
+        children: The elements in it, in order.
+        words: First source word, and the first one behind it.
+        span: The same in the translation.
+    """
+
+    opening: str
+    start: int
+    index: int
+    end: int = -1
+    closing: str = ""
+    at_start: bool = False
+    at_end: bool = False
+    children: list["_Element"] = field(default_factory=list)
+    words: Span = (0, 0)
+    span: Span = (0, 0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no word."""
+        return self.words[0] >= self.words[1]
+
+
+def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignment) -> str:
+    """Returns a translation with the tags of its source.
+
+    Args:
+        tags: Tags of the source, in order, none of them kept ones.
+        source: The sentence and its tokens.
+        target: The translation and its tokens.
+        alignment: For each target token, a weight for each source token; empty if it is not known.
+    """
+    if len(tags) > _MAX_TAGS or not alignment:
+        return _in_order(tags, len(source.text), target.text)
+    source_words, target_words = _words(source.text), _words(target.text)
+    weights = _word_alignment(
+        alignment,
+        _shares(_token_spans(source), source_words),
+        _shares(_token_spans(target), target_words),
+        (len(target_words), len(source_words)),
+    )
+    root = _tree(tags, len(source.text))
+    _count_words(root, source_words)
+    _place(root, (0, len(target_words)), weights)
+    return "".join(_written(root, target.text, target_words, 0, len(target.text)))
+
+
+def _words(text: str) -> list[Span]:
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def _token_spans(side: Side) -> list[Span]:
+    """Returns the characters of the text that each token stands for."""
+    read = ["" if _SPECIAL.fullmatch(piece) else piece.replace(SPACE, " ") for piece in side.pieces]
+    places = _places("".join(read), side.text)
+    spans, end = [], 0
+    for piece in read:
+        begin, end = end, end + len(piece)
+        spans.append((places[begin], places[end]))
+    return spans
+
+
+def _places(read: str, text: str) -> list[int]:
+    """Returns for each position in `read`, the end included, the corresponding position in `text`."""
+    read, text = _folded(read), _folded(text)
+    places = [0] * (len(read) + 1)
+    for _, begin, end, first, last in SequenceMatcher(None, read, text, autojunk=False).get_opcodes():
+        for position in range(begin, end):
+            places[position] = first + (position - begin) * (last - first) // (end - begin)
+    places[len(read)] = len(text)
+    return places
+
+
+def _folded(text: str) -> str:
+    """Returns a text in lower case, without changing its length."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(each.lower()[:1] or each for each in text)
+
+
+def _shares(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
+    """Returns for each token the words that it overlaps."""
+    shares, first = [], 0
+    for begin, end in tokens:
+        while first < len(words) and words[first][1] <= begin:
+            first += 1
+        last = first
+        while last < len(words) and words[last][0] < end:
+            last += 1
+        shares.append([*range(first, last)])
+    return shares
+
+
+def _word_alignment(
+    alignment: Alignment,
+    source_shares: Sequence[Sequence[int]],
+    target_shares: Sequence[Sequence[int]],
+    shape: tuple[int, int],
+) -> list[list[float]]:
+    """Returns for each target word the weights of the source words, which sum to 1, or are all 0."""
+    weights = [[0.0] * shape[1] for _ in range(shape[0])]
+    for row, targets in zip(alignment, target_shares, strict=True):
+        for weight, sources in zip(row, source_shares, strict=True):
+            for source in sources:
+                for target in targets:
+                    weights[target][source] += weight / len(sources)
+    for place, row in enumerate(weights):
+        for source in range(shape[1]):
+            row[source] *= 1 - _BIAS * abs(place / shape[0] - source / shape[1])
+    return [[weight / (sum(row) or 1.0) for weight in row] for row in weights]
+
+
+def _tree(tags: Sequence[Tag], length: int) -> _Element:
+    """Returns an element that stands for the sentence, with the elements in it, properly nested."""
+    root = _Element("", 0, -1, length)
+    opened = [root]
+    for index, tag in enumerate(tags):
+        numbers = [element.closing for element in opened[1:]]
+        if tag.is_opening:
+            # Until its end is found, an element remembers which closing tag that is.
+            opened.append(_Element(tag.mark, tag.offset, index, closing=closing_tag(tag.number)))
+        elif tag.is_closing and tag.mark in numbers:
+            while opened[-1].closing != tag.mark:
+                _give_up(opened)
+            element = opened.pop()
+            element.end = tag.offset
+            opened[-1].children.append(element)
+        elif tag.is_closing and len(opened) == 1:
+            element = _Element("", 0, -1, tag.offset, tag.mark, at_start=True, children=root.children)
+            root.children = [element]
+        else:
+            opened[-1].children.append(_Element(tag.mark, tag.offset, index, tag.offset))
+    while len(opened) > 1:
+        element = opened.pop()
+        element.end, element.closing, element.at_end = length, "", True
+        opened[-1].children.append(element)
+    return root
+
+
+def _give_up(opened: list[_Element]) -> None:
+    """Makes the innermost element, which ends after an element around it, a tag without an end."""
+    element = opened.pop()
+    point = _Element(element.opening, element.start, element.index, element.start)
+    opened[-1].children += [point, *element.children]
+
+
+def _count_words(element: _Element, words: Sequence[Span]) -> None:
+    """Finds the source words of an element and of all elements in it."""
+    ends = [end for _, end in words]
+    starts = [start for start, _ in words]
+    first, last = bisect_right(ends, element.start), bisect_left(starts, element.end)
+    element.words = first, max(first, last) if element.start < element.end else first
+    for child in element.children:
+        _count_words(child, words)
+
+
+def _place(element: _Element, span: Span, weights: Weights) -> None:
+    """Sets the span of an element, and those of the elements in it."""
+    element.span = span
+    with_words = [child for child in element.children if not child.is_empty]
+    scores = {id(child): _scores(child, weights) for child in with_words}
+
+    def rank(child: _Element) -> tuple[bool, float, int]:
+        is_pinned = child.at_start or child.at_end
+        return not is_pinned, -_best_span(child, [span], scores[id(child)])[0], child.index
+
+    free = [span]
+    for child in sorted(with_words, key=rank):
+        is_whole = len(with_words) == 1 and child.words == element.words
+        chosen = span if is_whole else _best_span(child, free, scores[id(child)])[1]
+        free = [part for each in free for part in _without(each, chosen)]
+        _place(child, chosen, weights)
+    for child in element.children:
+        if child.is_empty:
+            place = _point(child, element, with_words, weights)
+            _place(child, (place, place), weights)
+
+
+def _scores(element: _Element, weights: Weights) -> list[float]:
+    """Returns for each target word the probability that it belongs to an element, less one half."""
+    first, last = element.words
+    return [sum(row[first:last]) - 0.5 for row in weights]
+
+
+def _best_span(element: _Element, free: Sequence[Span], scores: Sequence[float]) -> tuple[float, Span]:
+    """Returns the highest sum of scores of a span that an element may have, and this span.
+
+    Args:
+        element: An element.
+        free: The spans of the translation that it may lie in, in order.
+        scores: The score of each target word.
+    """
+    if element.at_end:
+        begin, end = free[-1] if free else (len(scores), len(scores))
+        total, (first, last) = _longest_sum(scores[begin:end][::-1], is_pinned=True)
+        return total, (end - last, end - first)
+    found = [
+        (total, (begin + first, begin + last))
+        for begin, end in (free[:1] if element.at_start else free)
+        for total, (first, last) in [_longest_sum(scores[begin:end], is_pinned=element.at_start)]
+    ]
+    return max(found, key=lambda each: each[0], default=(0.0, (len(scores), len(scores))))
+
+
+def _longest_sum(scores: Sequence[float], *, is_pinned: bool) -> tuple[float, Span]:
+    """Returns the highest sum of a span of numbers, and this span (Kadane's algorithm).
+
+    Args:
+        scores: At least one number.
+        is_pinned: Whether the span must begin with the first number.
+    """
+    best, span, begin, total = -math.inf, (0, 0), 0, 0.0
+    for place, score in enumerate(scores):
+        if total < 0 and not is_pinned:
+            begin, total = place, 0.0
+        total += score
+        if total > best:
+            best, span = total, (begin, place + 1)
+    return best, span
+
+
+def _without(span: Span, taken: Span) -> list[Span]:
+    parts = [(span[0], min(span[1], taken[0])), (max(span[0], taken[1]), span[1])]
+    return [(begin, end) for begin, end in parts if begin < end]
+
+
+def _point(empty: _Element, parent: _Element, siblings: Sequence[_Element], weights: Weights) -> int:
+    """Returns the target word before which an element without words stands."""
+    begin, end = parent.span
+    following = empty.words[0]
+    if begin == end or following >= parent.words[1]:
+        return end
+    for sibling in siblings:
+        if sibling.words[0] <= following < sibling.words[1]:
+            return sibling.span[0 if sibling.start >= empty.start else 1]
+    if following == parent.words[0]:
+        return begin
+    place = max(range(begin, end), key=lambda each: weights[each][following])
+    around = (each.span[0] for each in siblings if each.span[0] < place < each.span[1])
+    return next(around, place)
+
+
+def _written(element: _Element, text: str, words: Sequence[Span], begin: int, end: int) -> Iterator[str]:
+    """Yields a part of the text that an element contains, with the tags of the elements in it."""
+    for child in sorted(element.children, key=lambda each: (each.span[0], not _is_point(each), each.index)):
+        first, last = (min(max(each, begin), end) for each in _characters(child.span, element.span, words))
+        yield from (text[begin:first], child.opening)
+        yield from _written(child, text, words, first, last)
+        yield child.closing
+        begin = last
+    yield text[begin:end]
+
+
+def _is_point(element: _Element) -> bool:
+    return element.span[0] == element.span[1]
+
+
+def _characters(span: Span, parent: Span, words: Sequence[Span]) -> Span:
+    first, last = span
+    if first < last:
+        return words[first][0], words[last - 1][1]
+    place = words[first][0] if first < parent[1] else words[first - 1][1] if first else 0
+    return place, place
+
+
+def _in_order(tags: Sequence[Tag], length: int, text: str) -> str:
+    """Returns a translation with the tags in their order, each before or behind the word in proportion."""
+    words = [*_words(text), (len(text), len(text))]
+    places = (tag.offset * (len(words) - 1) // max(length, 1) for tag in tags)
+    starts = (words[place][0] for place in places)
+    return with_tags(text, [Tag(start, tag.mark) for start, tag in zip(starts, tags, strict=True)])

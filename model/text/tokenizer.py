@@ -15,10 +15,15 @@ from pathlib import Path
 from typing import Literal, Self, get_args
 
 from model.errors import TokenizerError, UnsupportedLanguageError
-from model.text.normalisation import clean, nfkc_fallback, separate_punctuation, without_controls
-from model.text.piece_model import SPACE, SPECIAL_NAMES, PieceModel
-from model.text.sentencepiece_model import SentencePieceModel
-from model.text.vocabulary_models import CharacterModel, MosesWords, SubwordNmtModel
+from model.text.normalisation import SPACE, clean, nfkc_fallback, separate_punctuation, without_controls
+from model.text.piece_models import (
+    SPECIAL_NAMES,
+    CharacterModel,
+    MosesWords,
+    PieceModel,
+    SentencePieceModel,
+    SubwordNmtModel,
+)
 
 SETTINGS_FILE = "tokenizer.json"
 FORMAT_VERSION = 1

@@ -31,8 +31,7 @@ from model.translation.document_translation import (
     resolve_pair,
     sentences_of,
 )
-from model.translation.result import SentenceTranslation, Translation
-from model.translation.second_attempt import better_of, second_request
+from model.translation.result import SentenceTranslation, Translation, better_of, second_request
 from model.validators import require_integer
 
 Progress = Callable[[int], object]

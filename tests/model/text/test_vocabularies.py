@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from model.errors import TokenizerError, UnsupportedLanguageError
 from model.text.normalisation import without_controls
-from model.text.sentencepiece_model import SentencePieceModel
+from model.text.piece_models import SentencePieceModel
 from model.text.tokenizer import Tokenizer, TokenizerSettings, write_tokenizer
 
 TrainModel = Callable[..., bytes]

@@ -9,8 +9,7 @@ from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
-from model.translation.result import Diagnosis, SentenceTranslation
-from model.translation.second_attempt import better_of, second_request
+from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request
 
 
 @pytest.fixture(scope="module")
