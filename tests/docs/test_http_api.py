@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.http.deepl.schemas import UNSUPPORTED
-from app.http.deepl.schemas import DeepLTranslateRequest
+from app.http.deepl.schemas import UNSUPPORTED, DeepLTranslateRequest
 from app.http.errors import CLIENT_GONE, STATUSES
 from app.http.schemas import Decoding, TranslateRequest
 
