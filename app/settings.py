@@ -242,6 +242,18 @@ class AccessSettings(BaseModel):
             raise ValueError("must name an existing file")
         return path
 
+    @field_validator("suggestions_file", "glossary_folder", mode="before")
+    @classmethod
+    def _none_if_empty(cls, path: object) -> object:
+        return path or None
+
+    @field_validator("suggestions_file")
+    @classmethod
+    def _file(cls, path: Path | None) -> Path | None:
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise ValueError("must name a file in an existing folder")
+        return path
+
     @field_validator("glossary_folder")
     @classmethod
     def _folder(cls, path: Path | None) -> Path | None:
