@@ -69,18 +69,21 @@ class Run:
             TrainingError: As Trainer.run, or if the folder cannot be written to.
         """
         try:
-            try:
-                reason = self.trainer.run()
-            except DivergenceError:
-                self._finish("divergence")
-                raise
-            self._finish(reason)
+            return self._train()
         except OSError as error:
-            reason_why = error.strerror or str(error)
+            reason = error.strerror or str(error)
             kept = "what was saved before is kept, continue it with --resume"
-            raise TrainingError(f"cannot write to {self.folder.root}: {reason_why}; {kept}") from error
+            raise TrainingError(f"cannot write to {self.folder.root}: {reason}; {kept}") from error
         finally:
             self._close()
+
+    def _train(self) -> EndReason:
+        try:
+            reason = self.trainer.run()
+        except DivergenceError:
+            self._finish("divergence")
+            raise
+        self._finish(reason)
         return reason
 
     def _finish(self, ended_by: str) -> None:

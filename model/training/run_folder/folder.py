@@ -3,7 +3,8 @@
 runs/NAME/
   lock                 locked by the process that trains
   config.json          the merged configuration of the run
-  data/                token ids of all pairs, memory-mapped, and the report of the cleaning
+  data/                token ids of all pairs, memory-mapped, the report of the cleaning, and what the
+                       tokenizer was made of
   tokenizer/           the tokenizer, trained or copied
   state/               the newest state, for --resume
   log.jsonl            losses, rates and scores, one event per line

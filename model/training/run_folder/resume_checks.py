@@ -38,14 +38,15 @@ def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
     Raises:
         ConfigError: If the configuration differs from the one the run began with.
         CorpusError: If the text has changed.
-        TrainingError: If there is a state, but `resume` is false; or checkpoints without a state.
+        TrainingError: If there is a state, but `resume` is false; if there are checkpoints without a state; if
+            files of the run cannot be read.
     """
     restore(folder.state)
     if has_run_state(folder.state):
         if not resume:
             raise TrainingError(f"{folder.root} holds a run already: give --resume, or another folder")
-        require_unchanged(folder, config)
-        require_same_text(folder, text_fingerprints(config, folder))
+        check_unchanged(_config_at_start(folder).to_dict(), config.to_dict())
+        _require_same_text(folder, config)
         return True
     if folder.checkpoints.exists():
         kept = f"{folder.root} holds checkpoints, but no state to go on from"
@@ -55,35 +56,19 @@ def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
     return False
 
 
-def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
-    """Refuse a configuration that would have trained other weights than the one the run began with.
-
-    Raises:
-        ConfigError: Naming the first value that differs.
-        TrainingError: If what the run began with cannot be read.
-    """
+def _config_at_start(folder: RunFolder) -> TrainConfig:
+    """What the run began with; values that did not exist then have their default."""
     try:
-        # Values that did not exist when the run began had their default.
-        begun = TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
+        return TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
     except (OSError, ValueError, ConfigError) as error:
         message = f"cannot resume: {folder.config}, which the run began with, cannot be read"
         raise TrainingError(f"{message} ({error})") from error
-    check_unchanged(begun.to_dict(), config.to_dict())
 
 
-def require_same_text(folder: RunFolder, fingerprints: Mapping[str, str]) -> None:
-    """Refuse changed text before it is tokenised.
-
-    Args:
-        folder: The run's folder.
-        fingerprints: Fingerprints of the current text.
-
-    Raises:
-        CorpusError: Naming the text that has changed.
-        TrainingError: If the state cannot be read.
-    """
+def _require_same_text(folder: RunFolder, config: TrainConfig) -> None:
+    """Refuse changed text before it is tokenised."""
     known = load_state_values(folder.state).get("text", {})  # older states have no fingerprints
-    for which, fingerprint in fingerprints.items():
+    for which, fingerprint in text_fingerprints(config, folder).items():
         if known.get(which, fingerprint) != fingerprint:
             raise CorpusError(f"cannot resume: the {which} text, or the tokenizer, has changed since")
 
