@@ -29,7 +29,7 @@ class Engine(Protocol):
         """Sentences in the running batch; a sentence that was added joins it in a later step."""
 
     def fits(self, request: DecodeRequest) -> bool:
-        """Whether there is capacity beside the sentences that were added; an idle engine has it for any."""
+        """Returns whether this sentence fits next to those that were added; an idle engine takes any."""
 
     def add(self, request: DecodeRequest) -> Sentence:
         """Add a sentence; one of the next steps encodes it, in order of arrival.

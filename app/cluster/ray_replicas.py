@@ -55,7 +55,7 @@ def _with_model(handle: DeploymentHandle, model: str) -> DeploymentHandle:
 
 
 class RayCluster:
-    """See Cluster; blocks while it joins.
+    """The replicas on a Ray cluster. Making one joins the cluster, which blocks.
 
     Args:
         address: Of the Ray cluster, such as `auto` on one of its machines.

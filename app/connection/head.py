@@ -55,7 +55,7 @@ class Framing:
         return self._head_bytes > 0 or not self.is_in_head
 
     def is_first_piece(self, piece: bytes) -> bool:
-        """Whether a piece that `size_of_piece` has measured is all that has arrived of the head."""
+        """Returns whether a piece that `size_of_piece` has measured is all that has arrived of the head."""
         return len(piece) == self._head_bytes
 
     def size_of_piece(self, buffer: bytearray, target: bytes) -> int:
@@ -141,5 +141,5 @@ def _refuse_ambiguity(fields: Sequence[Field]) -> None:
 
 
 def begins_with_request_line(data: bytes) -> bool:
-    """Whether data begins with a well-formed request line, of any method."""
+    """Returns whether data begins with a well-formed request line, of any method."""
     return _REQUEST_LINE.match(data) is not None

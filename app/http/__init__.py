@@ -1,5 +1,6 @@
 """The HTTP API: routes, schemas, bodies, answers, errors with their HTTP status, streaming and pages.
 
 `routes` has the paths, `/models` and `/languages` among them, and `schemas` their fields. `middleware` adds
-the headers of every answer of a route; `rejection` has those of answers that the connection gives by itself.
+the headers of every answer of a route. `errors` maps every error to its code and status, and has the answers
+that the connection gives by itself.
 """

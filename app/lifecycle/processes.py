@@ -112,13 +112,13 @@ class ProcessTable:
         return State(self._rows[index].state)
 
     def is_loading(self, index: int) -> bool:
-        """Whether a process loads checkpoints, at its start or in the present round."""
+        """Returns whether a process loads checkpoints, at its start or in the present round."""
         row = self._rows[index]
         has_to_vote = row.state == State.READY and row.voted < self._head.round
         return has_to_vote or row.state in (State.LOADING, State.JOINING)
 
     def is_stuck(self, index: int) -> bool:
-        """Whether an engine of a process has work and makes no step."""
+        """Returns whether an engine of a process has work and makes no step."""
         return bool(self._rows[index].is_stuck)
 
     def silent_seconds(self, index: int) -> float:
@@ -206,7 +206,7 @@ class ServiceProcess:
     # Connections
 
     def may_accept(self) -> bool:
-        """Whether the next connection is for this process: another one that serves may have fewer.
+        """Returns whether the next connection is for this process: another one that serves may have fewer.
 
         After some milliseconds the answer is yes, because the other process may be busy.
         """
@@ -254,7 +254,7 @@ class ServiceProcess:
         self._row.wants_reload = True
 
     def begin_round(self) -> bool:
-        """Whether a round of reloading has begun that this process has not begun yet; it counts as begun."""
+        """Returns whether a new round of reloading has begun, and counts it as begun by this process."""
         has_begun = bool(self._round < self._head.round)
         self._round = int(self._head.round)
         return has_begun

@@ -219,7 +219,7 @@ class ModelRegistry:
             raise
 
     def _is_behind(self, entries: Iterable[_Entry]) -> bool:
-        """Whether a request must wait because another one has waited for memory too long."""
+        """Returns whether a request must wait because another one has waited for memory too long."""
         is_starving = bool(self._waiting) and _now() - self._waiting[0].since >= _PATIENCE_SECONDS
         return is_starving and not all(entry.model.is_pinned for entry in entries)
 

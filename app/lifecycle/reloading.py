@@ -102,7 +102,7 @@ class Reloader:
             logger.error("looking for changed checkpoints failed", exc_info=fault)
 
     async def _wait_for_request(self) -> bool:
-        """Whether a reload was requested before the next look was due."""
+        """Returns whether a reload was requested before the next look was due."""
         try:
             async with asyncio.timeout(self._watch_seconds):
                 await self._lifecycle.reload_requested.wait()
@@ -132,7 +132,7 @@ class Reloader:
         await self._retire()
 
     async def _is_still_changing(self) -> bool:
-        """Whether the files have changed since the look before the reload."""
+        """Returns whether the files have changed since the look before the reload."""
         try:
             return await self._list() != self._loaded
         except RuntimeError:

@@ -22,7 +22,7 @@ _FORCE_SECONDS: Final = 0.8
 
 
 def has_terminal() -> bool:
-    """Whether standard input, output or error is a terminal that is still open."""
+    """Returns whether standard input, output or error is a terminal that is still open."""
     return any(map(os.isatty, range(3)))
 
 
@@ -69,7 +69,7 @@ class Shutdown:
         return False
 
     def is_over(self) -> bool:
-        """Whether to stop listening; called several times a second."""
+        """Returns whether to stop listening; called several times a second."""
         if self._began is None:
             return False
         elapsed = self._clock() - self._began

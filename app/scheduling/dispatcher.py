@@ -91,7 +91,7 @@ class WorkerSlot:
         self._declined.pop(model, None)
 
     def has_declined(self, job: SentenceJob) -> bool:
-        """Whether the worker's engine had no capacity for this sentence."""
+        """Returns whether the worker's engine had no capacity for this sentence."""
         return self._declined.get(job.model) is job
 
 

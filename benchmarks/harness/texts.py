@@ -83,7 +83,7 @@ class SizedText:
 
 
 def word_texts(tokenizer: Tokenizer, lengths: Sequence[int], count: int, seed: int) -> list[SizedText]:
-    """Random words, the lengths in turn; a translation is to have as many tokens as its source."""
+    """Returns texts of random words whose lengths take turns; a translation has its source's length."""
     words = list(_whole_words(tokenizer))
     generator = np.random.default_rng(seed)
     texts = []

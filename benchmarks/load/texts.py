@@ -29,7 +29,7 @@ def longest_document(draw: Random, language: str, most_characters: int) -> str:
 
 
 def sentence_requests() -> list[str]:
-    """Every sentence as the JSON of a request of its own, the languages in turn."""
+    """Returns a JSON request for each sentence; the language pairs take turns."""
     return [
         json.dumps(
             {"q": TEXTS[source][number % len(TEXTS[source])], "source": source, "target": target},

@@ -69,7 +69,7 @@ def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
 
 
 def _has_native_bfloat16(device: str) -> bool:
-    """Whether a GPU multiplies bfloat16 matrices itself; others convert every number."""
+    """Returns whether a GPU multiplies bfloat16 matrices itself; others convert every number."""
     import torch
 
     with torch.cuda.device(device):
@@ -77,7 +77,7 @@ def _has_native_bfloat16(device: str) -> bool:
 
 
 def may_have_gpu() -> bool:
-    """Whether PyTorch is installed and there is the driver of a GPU, which may be unusable all the same."""
+    """Returns whether PyTorch and the driver of a GPU are there; the GPU may be unusable all the same."""
     return has_torch() and any(driver.exists() for driver in _DRIVERS)
 
 

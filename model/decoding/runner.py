@@ -27,7 +27,7 @@ class Interrupt:
         self._flag.value = 0
 
     def is_set(self) -> bool:
-        """Whether the flag is set."""
+        """Returns whether the flag is set."""
         return self._flag.value != 0
 
     @property

@@ -65,7 +65,7 @@ def write_checksum(library: Path) -> None:
 
 
 def is_intact(library: Path) -> bool:
-    """Whether a library exists and has its SHA-256. Loading a damaged library would end the process."""
+    """Returns whether a library exists and has its SHA-256. A damaged library would end the process."""
     try:
         return checksum_path(library).read_text().partition(" ")[0] == _digest(library)
     except (OSError, UnicodeDecodeError):

@@ -62,7 +62,7 @@ class TorchTensor(Protocol):
         """Its device."""
 
     def is_contiguous(self) -> bool:
-        """Whether its numbers are contiguous in row order."""
+        """Returns whether its numbers are contiguous in row order."""
 
     def data_ptr(self) -> int:
         """The address of the first number."""

@@ -93,7 +93,7 @@ def quantise(network: nn.Module, stored_rows: Callable[[str], Rows | None] = lam
 
 
 def int8_works(device: torch.device) -> bool:
-    """Whether this build of PyTorch multiplies int8 matrices correctly on a device."""
+    """Returns whether this build of PyTorch multiplies int8 matrices correctly on a device."""
     rows = torch.full((_CUDA_FEWEST_ROWS, 8), 3, dtype=torch.int8, device=device)
     try:
         return bool((int8_product(rows, rows[:8].t()) == 72).all())

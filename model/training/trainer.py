@@ -122,7 +122,7 @@ class Trainer:
             self._validate()
 
     def _is_due(self, interval: int) -> bool:
-        """Whether something that is done every so many steps is to be done now."""
+        """Returns whether something that is done every so many steps is to be done now."""
         return self.position.step % interval == 0
 
     @property

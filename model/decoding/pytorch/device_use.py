@@ -89,7 +89,7 @@ GATE = RecordingGate()
 
 
 def is_cuda(device: torch.device) -> bool:
-    """Whether a device has streams, graphs and memory of its own."""
+    """Returns whether a device has streams, graphs and memory of its own."""
     return device.type == "cuda"
 
 

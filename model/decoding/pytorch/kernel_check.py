@@ -77,7 +77,7 @@ def fuse_steps(network: Transformer, device: torch.device) -> bool:
 
 @cache
 def kernels_work(device: torch.device) -> bool:
-    """Whether the kernels run on a device and compute what PyTorch does; the log says once why they do not.
+    """Returns whether the kernels run on a device and compute what PyTorch does; if not, the log says why.
 
     The first call on a GPU compiles the kernels for small tensors, in some seconds.
     """

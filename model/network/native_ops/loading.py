@@ -42,7 +42,7 @@ def operators_for(*tensors: Tensor) -> Operators | None:
 
 
 def is_bfloat16(tensor: Tensor) -> bool:
-    """Whether a tensor is bfloat16; operators support float32 otherwise."""
+    """Returns whether a tensor is bfloat16; operators support float32 otherwise."""
     return tensor.dtype == torch.bfloat16
 
 

@@ -174,7 +174,7 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
 
 
 def _is_alone(line: str) -> bool:
-    """Whether a line is a heading or ends with a break, so that the next line does not go on with it."""
+    """Returns whether a line is a heading or ends with a break: the next line then begins anew."""
     return bool(re.match(r"[ \t>]*\#{1,6}[ \t]", line) or line.rstrip("\r\n").endswith(("  ", "\\")))
 
 

@@ -34,10 +34,10 @@ class Layout(Protocol):
         """The texts to translate, in order."""
 
     def rebuild(self, texts: Sequence[str]) -> str:
-        """The document with these texts in place of `texts`."""
+        """Returns the document with these texts in place of `texts`."""
 
     def beginning(self, texts: Sequence[str]) -> str:
-        """The document up to the end of the last of these texts, which may be fewer than `texts`."""
+        """Returns the document up to the end of the last of these texts, which may be fewer than `texts`."""
 
 
 @dataclass(frozen=True)

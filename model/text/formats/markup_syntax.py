@@ -106,7 +106,7 @@ _INLINE = frozenset(
 
 
 def has_translate_no(attributes: str) -> bool:
-    """Whether `translate="no"` or the class `notranslate` is among a tag's attributes."""
+    """Returns whether `translate="no"` or the class `notranslate` is among a tag's attributes."""
     # Few tags have the attribute; this check is faster than parsing all attributes.
     if "translate" not in attributes.lower():
         return False
@@ -117,7 +117,7 @@ def has_translate_no(attributes: str) -> bool:
 
 
 def closes_itself(attributes: str) -> bool:
-    """Whether a tag ends with a slash that is not part of an unquoted attribute value.
+    """Returns whether a tag ends with a slash that is not part of an unquoted attribute value.
 
     Browsers ignore the slash of `<x/>` in HTML. Here it makes an element empty, as its author meant it.
     """
@@ -178,7 +178,7 @@ class MarkupSyntax:
         )
 
     def is_within_line(self, piece: str) -> bool:
-        """Whether markup is the tag of an inline element, or begins with one."""
+        """Returns whether markup is the tag of an inline element, or begins with one."""
         name = _NAME.match(piece)
         return name is not None and name[1].lower() in self.inline
 

@@ -79,7 +79,7 @@ def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple
 
 
 def is_held_out(pair: SentencePair) -> bool:
-    """Whether a pair belongs to the part `held_out` of its corpus."""
+    """Returns whether a pair belongs to the part `held_out` of its corpus."""
     return zlib.crc32(pair.source.strip().encode()) % _ONE_IN == 0
 
 

@@ -57,7 +57,7 @@ def _shares(cuts: Weighted) -> Weighted:
 
 
 def _are_ranks(scores: Mapping[str, float]) -> bool:
-    """Whether the scores are ranks of BPE merges, which are integers, and not log probabilities."""
+    """Returns whether the scores are ranks of BPE merges, which are integers, and not log probabilities."""
     return all(score == round(score) for score in scores.values())
 
 
@@ -155,7 +155,7 @@ class PieceDropout:
         return Rows(self._ids[gathered], np.add.reduceat(counts, starts).astype(np.int32))
 
     def typical_lengths(self, rows: Rows) -> npt.NDArray[np.float64]:
-        """Mean plus one standard deviation of the length of each row, which five of six cuts stay below."""
+        """Returns the mean length of each row plus one standard deviation; five of six rows stay below it."""
         starts = np.cumsum(rows.lengths) - rows.lengths
         mean = np.add.reduceat(self._mean[rows.tokens], starts)
         variance = np.add.reduceat(self._variance[rows.tokens], starts)

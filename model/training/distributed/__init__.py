@@ -4,5 +4,5 @@ import os
 
 
 def is_distributed() -> bool:
-    """Whether this process is one of several that train together."""
+    """Returns whether this process is one of several that train together."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1

@@ -143,7 +143,7 @@ class DistributedWorld(World):
         seed_rank(seed, self.rank, step)
 
     def should_report(self, error: Exception) -> bool:
-        """Whether this process prints the error that ends the run.
+        """Returns whether this process prints the error that ends the run.
 
         One process prints an error that several have. The loss of a process is printed only if nothing was.
         """

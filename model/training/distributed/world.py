@@ -78,7 +78,7 @@ class World:
         """Seed the generators for one update; a single process continues its generators instead."""
 
     def should_report(self, error: Exception) -> bool:
-        """Whether this process prints the error that ends the run."""
+        """Returns whether this process prints the error that ends the run."""
         return True
 
 

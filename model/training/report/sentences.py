@@ -87,7 +87,7 @@ class LengthBucket:
 
 
 def score_by_length(text: TranslatedText) -> tuple[LengthBucket, ...]:
-    """The non-empty buckets, short sentences first."""
+    """Scores the sentences of each range of lengths; ranges without sentences are left out."""
     rows = [(count_words(row.source), row) for row in text.rows()]
     buckets = []
     for first, end in pairwise(_EDGES):

@@ -114,7 +114,7 @@ def _describe_kept(folder: Path) -> str:
 
 
 def has_run_state(folder: Path) -> bool:
-    """Whether the folder holds a state."""
+    """Returns whether the folder holds a state."""
     return (folder / _VALUES).is_file()
 
 

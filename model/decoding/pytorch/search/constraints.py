@@ -76,7 +76,7 @@ class Constraints(SlotTensors):
                 self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
 
     def restrict(self, logits_NKV: Tensor, features: ActiveFeatures) -> Tensor:
-        """Logits, −inf for tokens outside the shortlist of a sentence.
+        """Sets the logits of tokens outside the shortlist of a sentence to −inf, and returns all logits.
 
         Args:
             logits_NKV: Overwritten.

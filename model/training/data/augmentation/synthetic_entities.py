@@ -152,7 +152,7 @@ def url(generator: Random) -> str:
 
 
 def file_name(generator: Random) -> str:
-    """A file, sometimes with its folder."""
+    """Returns a made-up name of a file, sometimes with its folder."""
     folder = generator.choice(("", "", "/", "./", "~/", "C:\\", f"/{_word(generator)}/"))
     joint = generator.choice(("_", "-", ""))
     return f"{folder}{_word(generator)}{joint}{_word(generator)}.{generator.choice(_FILE_ENDS)}"

@@ -131,7 +131,7 @@ def segments(pieces: Iterable[str]) -> list[str]:
 
 
 def _is_no_word(word: _Word) -> bool:
-    """Whether it is half of an expression, or a contraction of two words."""
+    """Returns whether it is half of an expression, or a contraction of two words."""
     return word.is_half or _CONTRACTION.search(word.folded) is not None
 
 
