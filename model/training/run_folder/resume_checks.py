@@ -38,8 +38,8 @@ def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
     Raises:
         ConfigError: If the configuration differs from the one the run began with.
         CorpusError: If the text has changed.
-        TrainingError: If there is a state, but `resume` is false; if there are checkpoints without a state; if
-            files of the run cannot be read.
+        TrainingError: If the folder holds a run and `resume` is false, or checkpoints without a state, or a
+            file of the run cannot be read.
     """
     restore(folder.state)
     if has_run_state(folder.state):
