@@ -40,7 +40,7 @@ COPY app app
 RUN pip install --no-deps . && python -P -m model.native.build && pip uninstall --yes setuptools pip
 
 
-# What puts the service under load; not part of its image.   docker build -t dragoman:load --target load .
+# The load generator, which the image of the service does not contain.   docker build -t dragoman:load --target load .
 FROM python:${PYTHON_VERSION}-slim-bookworm AS load
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
@@ -70,7 +70,7 @@ WORKDIR /srv/dragoman
 COPY LICENSE deploy/healthcheck.py ./
 COPY checkpoints checkpoints
 
-# Nothing is written but below /tmp, so the root file system can be mounted read-only.
+# The service writes only below /tmp, so the root file system can be mounted read-only.
 ENV PATH=/opt/venv/bin:$PATH \
     HOME=/tmp \
     PYTHONUNBUFFERED=1 \
