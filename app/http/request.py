@@ -6,9 +6,8 @@ Errors name the field or the limit.
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -42,8 +41,7 @@ WAITED: Final = "waited"
 """Where `scope["state"]` holds the seconds of its deadline that a request has waited elsewhere."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Received(Generic[Schema]):
+class Received(NamedTuple, Generic[Schema]):
     """A request that may be served.
 
     Attributes:

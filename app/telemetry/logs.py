@@ -47,6 +47,7 @@ class Event(logging.LogRecord):
         self.levelno, self.levelname = level, logging.getLevelName(level)
         self.msg = event
         self.fields = fields
+        self.request_id = request_id.get()
         self.created = time.time()
         self.msecs = self.created % 1 * 1000
 
@@ -65,12 +66,15 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        if (current := request_id.get()) is not None:
-            event["request_id"] = current
+        fields: Mapping[str, object]
         if isinstance(record, Event):
-            event |= record.fields
+            current, fields = record.request_id, record.fields
         else:
-            event |= {key: value for key, value in _extra(record) if key not in _STANDARD}
+            current = request_id.get()
+            fields = {key: value for key, value in _extra(record) if key not in _STANDARD}
+        if current is not None:
+            event["request_id"] = current
+        event |= fields
         if record.exc_info and record.exc_info[1] is not None:
             event |= describe_fault(record.exc_info[1])
         return _to_json(event)
@@ -116,22 +120,35 @@ def _traceback(trace: TracebackType | None) -> list[str]:
 class BufferedHandler(logging.StreamHandler[TextIO]):
     """Writes the lines of one iteration of the event loop together, and those of other threads at once."""
 
-    _is_flush_due = False
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._waiting: list[Event | str] = []
 
-    def flush(self) -> None:
-        """Flush at the end of the iteration; outside of an event loop at once."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, on the event loop at the end of the iteration."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            super().flush()
+            super().emit(record)
             return
-        if not self._is_flush_due:
-            self._is_flush_due = True
-            loop.call_soon(self._flush_now)
+        if not self._waiting:
+            loop.call_soon(self.flush)
+        try:
+            # An event does not change, and many lines in a row are formatted in less time.
+            self._waiting.append(record if isinstance(record, Event) else self.format(record))
+        except Exception:
+            self.handleError(record)
 
-    def _flush_now(self) -> None:
-        self._is_flush_due = False
-        super().flush()
+    def flush(self) -> None:
+        """Write what waits."""
+        self.acquire()
+        try:
+            waiting, self._waiting = self._waiting, []
+            lines = [each if isinstance(each, str) else self.format(each) for each in waiting]
+            self.stream.write("".join(f"{line}\n" for line in lines))
+            super().flush()
+        finally:
+            self.release()
 
 
 def set_up_logs(level: str) -> None:

@@ -1,6 +1,5 @@
 """② ③ Reads a request: finds the language, checkpoint, runs of text and token ids of each text."""
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -42,17 +41,17 @@ class Reader:
         self.detector = LanguageDetector(catalogue.languages)
 
     def plan(self, request: TranslationRequest) -> list[Text]:
-        """Every text of a request with its routes, to be read.
+        """Every text of a request with its routes, to be read; its languages become those of the catalogue.
 
         Raises:
             InputError: If a language, pair or model cannot be served.
             ConfigError: If the decoding options contradict each other or the checkpoint's limits.
         """
-        target = self._catalogue.language("target", request.target)
-        source = None if request.source is None else self._catalogue.language("source", request.source)
+        request.target = self._catalogue.language("target", request.target)
+        if request.source is not None:
+            request.source = self._catalogue.language("source", request.source)
         if request.model is not None:
             self._catalogue.named(request.model)
-        request = dataclasses.replace(request, source=source, target=target)
         texts = zip(request.texts, request.fields, strict=True)
         return [self._plan_text(request, text, field) for text, field in texts]
 

@@ -17,7 +17,7 @@ from model.translation.document_translation import DocumentTranslation, rebuild_
 from model.translation.result import SentenceTranslation, Translation
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class TranslationRequest:
     """Texts of one client, and how to translate them.
 
@@ -67,7 +67,7 @@ class TranslationRequest:
         return self.decoding.keys() <= {"return_alignment"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Answer:
     """The translation of one text.
 

@@ -1,12 +1,14 @@
 """Logs: one JSON line an event, never what a user sent."""
 
+import asyncio
+import io
 import json
 import logging
 
 import httpx
 import pytest
 
-from app.telemetry.logs import request_id
+from app.telemetry.logs import BufferedHandler, Event, JsonFormatter, request_id
 from tests.app.conftest import Lines
 from tests.app.double import DoubleBackend
 
@@ -61,3 +63,28 @@ async def test_probes_are_logged_at_debug_and_translations_at_info(
     await client.post("/translate", json={"q": "one", "source": "en", "target": "fr"})
     levels = [event["level"] for event in lines() if event["event"] == "request"]
     assert levels == ["debug", "info"]
+
+
+def test_the_lines_of_an_iteration_are_written_together_and_in_order() -> None:
+    stream = io.StringIO()
+    handler = BufferedHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.Logger("app.test")
+    logger.addHandler(handler)
+
+    async def log() -> tuple[str, str]:
+        token = request_id.set("r-1")
+        logger.handle(Event(logger.name, logging.INFO, "first", {"status": 200}))
+        request_id.reset(token)
+        logger.info("second", extra={"path": "/"})
+        before = stream.getvalue()
+        await asyncio.sleep(0)
+        return before, stream.getvalue()
+
+    before, after = asyncio.run(log())
+    logger.info("third")
+    first, second, third = map(json.loads, stream.getvalue().splitlines())
+    assert (before, after.count("\n")) == ("", 2)
+    assert (first["event"], first["request_id"], first["status"]) == ("first", "r-1", 200)
+    assert (second["event"], second["path"], "request_id" in second) == ("second", "/", False)
+    assert third["event"] == "third"
