@@ -27,7 +27,7 @@ SPECIALS = ["<unk>", "<pad>", "<bos>", "<eos>"]
 SOURCE, TARGET = [*SPECIALS, *"abcdefghij "], [*SPECIALS, *"klmnopqrstu"]
 TEXTS = ["a", "bc", "cab", "jihg", "abcdefghij", "ddd", "ebe", "face", "cafe", "age", "big", "hag", "jade"]
 PAD, BOS, EOS = 1, 2, 3
-LIMIT = 20
+LIMIT = 10
 
 
 class Model(nn.Module):

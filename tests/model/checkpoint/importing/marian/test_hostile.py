@@ -74,7 +74,7 @@ def test_random_damage_is_refused_or_read(made: Made) -> None:
     path = made.folder / MODEL
     content = path.read_bytes()
     generator = random.Random(5)
-    for _ in range(300):
+    for _ in range(150):
         damaged = bytearray(content)
         for _ in range(generator.choice([1, 1, 4])):
             damaged[generator.randrange(8000)] = generator.choice([0, 1, 0x7F, 0x80, 0xFF])
