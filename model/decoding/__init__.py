@@ -1,14 +1,12 @@
 """⑤ Source ids in, hypotheses out: search over the network's cached one-token step.
 
     engine          which sentences run and when they join; results in the order of requests
-    slots           which sentences wait, which run, and how much they occupy
     sentence        one admitted request: its checks and its length bounds
     runner          the protocol of what steps a running batch; below it is C++ or PyTorch
     factory         which runner drives a network on this machine
     device          devices, precisions, CPU count, GPU memory
     random_numbers  the random numbers of sampling, the same in every runner
-    native_network  a network's weights in the native library
-    native_runner   the running batch in the native library
+    native_runner   a network's weights, and the running batch, in the native library
     pytorch/        the running batch in PyTorch; nothing above imports torch
 
 The decoder knows token ids only; texts are the business of `model.text`.

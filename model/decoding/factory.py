@@ -26,9 +26,9 @@ from model.validators import require_torch
 if TYPE_CHECKING:
     import torch
 
-    from model.decoding.pytorch.batch_state import Network
     from model.native.shared_weights import SharedMemory
     from model.native.tensors import Weights
+    from model.network.transformer import Transformer
 
 logger = logging.getLogger(__name__)
 
@@ -178,8 +178,7 @@ def native_factory(
     Raises:
         NativeError: If there is no library, or it does not support the network.
     """
-    from model.decoding.native_network import NativeNetwork
-    from model.decoding.native_runner import NativeRunner
+    from model.decoding.native_runner import NativeNetwork, NativeRunner
 
     network = NativeNetwork(config, weights, precision, memory=memory)
     logger.info("decoding natively: %s, %s", network.binding.name, precision)
@@ -231,7 +230,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 def _recorded_runner(
     default_rows: int,
     is_fused: bool,
-    network: "Network",
+    network: "Transformer",
     device: str,
     max_positions: int,
     *,
@@ -255,7 +254,7 @@ def _recorded_runner(
 
 
 def torch_runner(
-    network: "Network",
+    network: "Transformer",
     device: "torch.device | str",
     max_positions: int | None = None,
     *,
@@ -285,7 +284,7 @@ def torch_runner(
 
 
 def torch_engine(
-    network: "Network",
+    network: "Transformer",
     *,
     device: "torch.device | str" = "cpu",
     never_produced: Collection[int] = (),

@@ -5,13 +5,14 @@ src/training/operators.h has the same structs, and describes their fields.
 
 import ctypes
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
 from model.errors import NativeError
 from model.native.binding import Library, load_library
+from model.native.structures import fields
 
 logger = logging.getLogger(__name__)
 
@@ -21,121 +22,75 @@ _POINTER = ctypes.POINTER
 class LossRows(Structure):
     """Rows of logits and their labels."""
 
-    _fields_ = (
-        ("logits", c_void_p),
-        ("labels", c_void_p),
-        ("normalisers", c_void_p),
-        ("row_stride", c_int64),
-        ("rows", c_int64),
-        ("vocabulary", c_int64),
-        ("pad_id", c_int64),
-        ("smoothing", c_double),
-        ("other_probability", c_double),
-        ("is_bfloat16", c_int32),
-        ("threads", c_int32),
+    _fields_ = fields(
+        (c_void_p, "logits labels normalisers"),
+        (c_int64, "row_stride rows vocabulary pad_id"),
+        (c_double, "smoothing other_probability"),
+        (c_int32, "is_bfloat16 threads"),
     )
 
 
 class DropoutStruct(Structure):
     """Dropout with the mask of a seed."""
 
-    _fields_ = (("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float))
+    _fields_ = fields((c_uint64, "seed"), (c_uint32, "threshold"), (c_float, "scale"))
 
 
 class DropoutAdd(Structure):
     """A residual stream and the update that is added to it after dropout."""
 
-    _fields_ = (
-        ("stream", c_void_p),
-        ("update", c_void_p),
-        ("sum", c_void_p),
-        ("size", c_int64),
-        ("dropout", DropoutStruct),
-        ("update_is_bfloat16", c_int32),
-        ("sum_is_bfloat16", c_int32),
-        ("threads", c_int32),
+    _fields_ = fields(
+        (c_void_p, "stream update sum"),
+        (c_int64, "size"),
+        (DropoutStruct, "dropout"),
+        (c_int32, "update_is_bfloat16 sum_is_bfloat16 threads"),
     )
 
 
 class NormedRows(Structure):
     """Rows and their layer norm."""
 
-    _fields_ = (
-        ("rows_in", c_void_p),
-        ("gain", c_void_p),
-        ("shift", c_void_p),
-        ("normed", c_void_p),
-        ("means", c_void_p),
-        ("factors", c_void_p),
-        ("rows", c_int64),
-        ("width", c_int64),
-        ("epsilon", c_float),
-        ("normed_is_bfloat16", c_int32),
-        ("threads", c_int32),
+    _fields_ = fields(
+        (c_void_p, "rows_in gain shift normed means factors"),
+        (c_int64, "rows width"),
+        (c_float, "epsilon"),
+        (c_int32, "normed_is_bfloat16 threads"),
     )
 
 
 class NormGradients(Structure):
     """The gradients of a layer norm."""
 
-    _fields_ = (
-        ("upstream", c_void_p),
-        ("rows", c_void_p),
-        ("gain", c_void_p),
-        ("shift", c_void_p),
-    )
+    _fields_ = fields((c_void_p, "upstream rows gain shift"))
 
 
 class SentenceAttention(Structure):
     """Queries, keys and values of whole sentences."""
 
-    _fields_ = (
-        ("queries", c_void_p),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("visible", c_void_p),
-        ("weights", c_void_p),
-        ("query_stride", c_int64),
-        ("key_stride", c_int64),
-        ("sentences", c_int64),
-        ("num_queries", c_int64),
-        ("num_keys", c_int64),
-        ("heads", c_int32),
-        ("width", c_int32),
-        ("scale", c_float),
-        ("is_causal", c_int32),
-        ("dropout", DropoutStruct),
-        ("is_bfloat16", c_int32),
-        ("threads", c_int32),
+    _fields_ = fields(
+        (c_void_p, "queries keys values visible weights"),
+        (c_int64, "query_stride key_stride sentences num_queries num_keys"),
+        (c_int32, "heads width"),
+        (c_float, "scale"),
+        (c_int32, "is_causal"),
+        (DropoutStruct, "dropout"),
+        (c_int32, "is_bfloat16 threads"),
     )
 
 
 class AttentionGradients(Structure):
     """The gradients of attention: of its output, and of queries, keys and values."""
 
-    _fields_ = (
-        ("output", c_void_p),
-        ("queries", c_void_p),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-    )
+    _fields_ = fields((c_void_p, "output queries keys values"))
 
 
 class Projection(Structure):
     """A projection and the number of rows that it is applied to."""
 
-    _fields_ = (
-        ("weight", c_void_p),
-        ("bias", c_void_p),
-        ("rows", c_int64),
-        ("inputs", c_int64),
-        ("outputs", c_int64),
-        ("threads", c_int32),
-    )
+    _fields_ = fields((c_void_p, "weight bias"), (c_int64, "rows inputs outputs"), (c_int32, "threads"))
 
 
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
-    "smoothed_loss": (_POINTER(LossRows), _POINTER(c_double)),
     "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),
     "dropout_add": (_POINTER(DropoutAdd),),
     "norm_rows": (_POINTER(NormedRows),),
@@ -151,77 +106,51 @@ _FUNCTIONS: Mapping[str, Sequence[Any]] = {
 class Operators:
     """The training operators of one library. Calls release the interpreter's lock.
 
-    Operators raise MemoryError if the library cannot allocate memory.
+    Structures describe what is read, addresses say where results are written; numbers of `project` and of
+    the gradient of its inputs are bfloat16. An operator raises MemoryError if the library cannot allocate
+    memory.
 
     Args:
         library: The library.
 
     Attributes:
+        lend_threads: Use the threads of a function like GOMP_parallel; None starts threads of the library's.
         has_bfloat16_products: Whether the library has `project` and its gradients.
+        smoothed_loss_gradient: Write the gradient of a multiple of the smoothed loss.
+        dropout_add: Write the sum.
+        norm_rows: Write the norm, and the means and factors for its gradient.
+        norm_rows_gradient: Write the gradients; `NormedRows.normed` is the gradient of the norm's result.
+        attend_sentences: Write the joined heads, and the attention weights for the gradient.
+        attend_sentences_gradient: Write the gradients of queries, keys and values.
+        project: Write the outputs of inputs.
+        project_gradient: Write the gradient of the inputs from that of the outputs.
+        project_weight_gradient: Write the gradients of weight and bias, in float32, from that of the outputs
+            and the inputs.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._functions = {
-            name: library.fallible_function(f"dragoman_{name}", arguments)
-            for name, arguments in _FUNCTIONS.items()
-        }
-        self._lend_threads = library.function("dragoman_lend_threads", (c_void_p,))
-        self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
+    smoothed_loss_gradient: Callable[[LossRows, float, int], int]
+    dropout_add: Callable[[DropoutAdd], int]
+    norm_rows: Callable[[NormedRows], int]
+    norm_rows_gradient: Callable[[NormedRows, NormGradients], int]
+    attend_sentences: Callable[[SentenceAttention, int], int]
+    attend_sentences_gradient: Callable[[SentenceAttention, AttentionGradients], int]
+    project: Callable[[Projection, int, int], int]
+    project_gradient: Callable[[Projection, int, int], int]
+    project_weight_gradient: Callable[[Projection, int, int, int, int | None], int]
 
-    def lend_threads(self, address: int | None) -> None:
-        """Use the threads of a function like GOMP_parallel; None starts threads of the library's own."""
-        self._lend_threads(address)
+    def __init__(self, library: Library) -> None:
+        for name, arguments in _FUNCTIONS.items():
+            setattr(self, name, library.fallible_function(f"dragoman_{name}", arguments))
+        sums = _POINTER(LossRows), _POINTER(c_double)
+        self._smoothed_loss = library.fallible_function("dragoman_smoothed_loss", sums)
+        self.lend_threads = library.function("dragoman_lend_threads", (c_void_p,))
+        self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
 
     def smoothed_loss(self, rows: LossRows) -> tuple[float, float]:
         """Sums of smoothed loss and cross entropy. Writes the normalisers."""
         sums = (c_double * 2)()
-        self._functions["smoothed_loss"](rows, sums)
+        self._smoothed_loss(rows, sums)
         return sums[0], sums[1]
-
-    def smoothed_loss_gradient(self, rows: LossRows, scale: float, gradient: int) -> None:
-        """Write the gradient of `scale` times the smoothed loss."""
-        self._functions["smoothed_loss_gradient"](rows, scale, gradient)
-
-    def dropout_add(self, dropped: DropoutAdd) -> None:
-        """Write the sum."""
-        self._functions["dropout_add"](dropped)
-
-    def norm_rows(self, norm: NormedRows) -> None:
-        """Write the norm, and the means and factors for its gradient."""
-        self._functions["norm_rows"](norm)
-
-    def norm_rows_gradient(self, norm: NormedRows, gradients: NormGradients) -> None:
-        """Write the gradients; `norm.normed` is the gradient of the norm's result."""
-        self._functions["norm_rows_gradient"](norm, gradients)
-
-    def attend_sentences(self, attention: SentenceAttention, output: int) -> None:
-        """Write the concatenated heads, and the attention weights for the gradient."""
-        self._functions["attend_sentences"](attention, output)
-
-    def attend_sentences_gradient(self, attention: SentenceAttention, gradients: AttentionGradients) -> None:
-        """Write the gradients of queries, keys and values."""
-        self._functions["attend_sentences_gradient"](attention, gradients)
-
-    def project(self, projection: Projection, inputs: int, outputs: int) -> None:
-        """Write the outputs, in bfloat16 like the inputs."""
-        self._functions["project"](projection, inputs, outputs)
-
-    def project_gradient(self, projection: Projection, output_gradient: int, input_gradient: int) -> None:
-        """Write the gradient of the inputs, in bfloat16 like that of the outputs."""
-        self._functions["project_gradient"](projection, output_gradient, input_gradient)
-
-    def project_weight_gradient(
-        self,
-        projection: Projection,
-        output_gradient: int,
-        inputs: int,
-        weight_gradient: int,
-        bias_gradient: int | None,
-    ) -> None:
-        """Write the gradients of weight and bias, in float32."""
-        self._functions["project_weight_gradient"](
-            projection, output_gradient, inputs, weight_gradient, bias_gradient
-        )
 
 
 @cache

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from model.decoding.engine import DecodingEngine
-from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import NativeRunner
+from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.errors import NativeError
 from model.native.binding import Library, load_library, runnable_variants
 from model.native.build import VARIANTS, build

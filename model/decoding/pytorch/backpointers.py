@@ -14,8 +14,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis
-from model.decoding.pytorch.search.scoring import take_rows
+from model.decoding.pytorch.search.step import Choice, FinalHypothesis, take_rows
 from model.network.slot_tensors import SlotTensors
 from model.request import Hypothesis
 

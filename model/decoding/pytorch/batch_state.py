@@ -9,67 +9,22 @@ Shapes: N slots, K hypotheses, C positions, S source positions, V vocabulary.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
 from model.decoding.pytorch import device_use
 from model.decoding.pytorch.backpointers import Backpointers, TokenHistory
 from model.decoding.pytorch.device_memory import Transfer, after_transfer
 from model.decoding.pytorch.search import RECORD_COLUMNS, Search
 from model.decoding.pytorch.search.constraints import Constraints
-from model.decoding.pytorch.search.protocol import Choice, StepOutput
+from model.decoding.pytorch.search.step import Choice, StepOutput
 from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
+from model.network.decoder_state import DecoderState, EncoderOutput, StepShape
 from model.network.slot_tensors import SlotTensors
+from model.network.transformer import Transformer
 from model.network.triton_ops.greedy import Forbidden, GreedyTensors, record_greedy
-
-
-class Network(Protocol):
-    """An encoder-decoder in evaluation mode. Shapes: T target positions."""
-
-    @property
-    def config(self) -> TransformerConfig:
-        """Vocabulary sizes, special ids, limits."""
-
-    def __call__(self, source_NS: Tensor, target_NT: Tensor, /) -> Tensor:
-        """Logits (N, T, V) of all target positions at once."""
-
-    def encode(self, source_NS: Tensor, /) -> EncoderOutput:
-        """Encoder states of padded source ids."""
-
-    def new_pool(self, num_kv_slots: int, /) -> KeyValuePool:
-        """Memory for the keys and values of `num_kv_slots` positions."""
-
-    def position_tables(self, capacity: int, /) -> PositionTables:
-        """What positions 0…capacity−1 add, or how they rotate."""
-
-    def cache_source(self, encoder_output: EncoderOutput, state: DecoderState, slots_N: Tensor, /) -> None:
-        """Project the keys and values of sources, once, into the slots assigned to them."""
-
-    def decode_step(
-        self,
-        tokens_NK: Tensor,
-        state: DecoderState,
-        shape: StepShape,
-        /,
-        *,
-        attention: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Logits (N, K, V) after one more token in every hypothesis; `attention` collects (N, K, S)."""
-
-    def decode_states(self, tokens_NK: Tensor, state: DecoderState, shape: StepShape, /) -> Tensor:
-        """What `decode_step` projects to logits, (N, K, M); the caller has the slots advance."""
-
-    @property
-    def has_likeliest_tokens(self) -> bool:
-        """Whether `likeliest_tokens` can be called."""
-
-    def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden, /) -> tuple[Tensor, Tensor]:
-        """Log-probability and id of the likeliest token of each hypothesis, (N, K) each."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +87,7 @@ class BatchState(SlotTensors):
     SLOT_TENSORS = ("_tokens_NK", "_flags_N2")
 
     def __init__(
-        self, network: Network, decoder_state: DecoderState, never_produced: Collection[int] = ()
+        self, network: Transformer, decoder_state: DecoderState, never_produced: Collection[int] = ()
     ) -> None:
         config, device = network.config, decoder_state.positions_N.device
         slots, width, capacity = decoder_state.target_kv_NKC.shape

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch import device_use
-from model.decoding.pytorch.batch_state import Network
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import EncoderOutput
+from model.network.transformer import Transformer
 
 _WIDTH_STEP = 32
 
@@ -95,7 +95,7 @@ class SideEncoder:
         graphs: Recorded batches. Their memory is their own, because decoder steps compute at the same time.
     """
 
-    def __init__(self, network: Network, device: torch.device) -> None:
+    def __init__(self, network: Transformer, device: torch.device) -> None:
         self._network, self._device, self.graphs = network, device, CudaGraphs(device)
         self._kept: dict[torch.Size, tuple[Tensor, EncoderOutput]] = {}
         self._stream = torch.cuda.Stream(device) if device_use.is_cuda(device) else None

@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.batch_state import BatchState, Network, Starts
+from model.decoding.pytorch.batch_state import BatchState, Starts
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.device_use import using
@@ -23,6 +23,7 @@ from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
 from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, StepShape
+from model.network.transformer import Transformer
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
@@ -153,7 +154,7 @@ class StaticRunner:
     @torch.inference_mode()
     def __init__(
         self,
-        network: Network,
+        network: Transformer,
         device: torch.device | str = "cuda",
         *,
         max_rows: int,

@@ -5,7 +5,7 @@ from time import perf_counter
 
 import torch
 
-from model.decoding.pytorch.batch_state import BatchState, Network
+from model.decoding.pytorch.batch_state import BatchState
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import pad_rows
@@ -14,6 +14,7 @@ from model.decoding.pytorch.running_batch import RunningBatch
 from model.decoding.runner import Interrupt, Progress, StepRecord
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput
+from model.network.transformer import Transformer
 
 _INITIAL_SLOTS = 8
 
@@ -70,7 +71,7 @@ class TorchRunner:
     @torch.inference_mode()
     def __init__(
         self,
-        network: Network,
+        network: Transformer,
         device: torch.device | str = "cpu",
         *,
         max_rows: int,

@@ -8,7 +8,6 @@ from itertools import product
 
 import torch
 
-from model.decoding.pytorch.batch_state import Network
 from model.decoding.random_numbers import uniform
 from model.decoding.sentence import length_bounds
 from model.network.transformer import Transformer
@@ -30,7 +29,7 @@ class Partial:
 class ReferenceDecoder:
     """Decodes by the definition of each strategy, with a full forward pass for every prefix."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Transformer) -> None:
         self._network = network
         self._config = network.config
         self._known: dict[tuple[Tokens, Tokens], list[float]] = {}

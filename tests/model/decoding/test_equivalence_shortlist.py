@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from model.decoding.engine import DecodingEngine
-from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import NativeRunner
+from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result, Runner

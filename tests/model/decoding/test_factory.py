@@ -92,7 +92,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_refused(
 _PEAK_OF_LOADING = """
 import sys
 from model.checkpoint.folder import load_checkpoint
-from model.decoding.native_network import NativeNetwork
+from model.decoding.native_runner import NativeNetwork
 from model.native.binding import load_library
 
 def mebibytes(key):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.checkpoint.weights import StorageType, StoredTensor
-from model.decoding.native_network import NativeNetwork
+from model.decoding.native_runner import NativeNetwork
 from model.errors import NativeError
 from model.native.binding import Library
 from model.native.tensors import Weights

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from model.config import TransformerConfig
-from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import NativeRunner, integers, read_floats, read_integers
+from model.decoding.native_runner import NativeNetwork, NativeRunner, integers, read_floats, read_integers
 from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.config import TransformerConfig
 from model.decoding.factory import torch_engine
-from model.decoding.native_network import LONGEST_INT8_SUM, NativeNetwork
+from model.decoding.native_runner import LONGEST_INT8_SUM, NativeNetwork
 from model.errors import ConfigError, NativeError
 from model.native.binding import runnable_variants
 from model.network.parameters import parameter_shapes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import save_checkpoint
-from model.decoding.native_network import NativeNetwork
+from model.decoding.native_runner import NativeNetwork
 from model.errors import NativeError
 from model.native.binding import Library
 from model.native.shared_weights import SharedMemory, SharedWeights, WeightsHolder
@@ -153,7 +153,7 @@ def test_without_a_holder_the_weights_are_private(caplog: pytest.LogCaptureFixtu
 PROGRAM = """
 import socket, sys
 from model.checkpoint.folder import load_checkpoint
-from model.decoding.native_network import NativeNetwork
+from model.decoding.native_runner import NativeNetwork
 from model.native.shared_weights import SharedWeights
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import engine_over

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import integers
+from model.decoding.native_runner import NativeNetwork, integers
 from model.errors import NativeError
 from model.native.binding import freed_with
 from model.native.structures import (

@@ -4,8 +4,7 @@
     beam          beam search and its stop rules
     phrases       what must be produced: lexically constrained beam search
     constraints   what may not be produced
-    scoring       length and coverage penalties
-    protocol      what a search gets from a step and what it makes of it
+    step          what a search gets from a step, its penalties, and what it makes of them
 
 Shapes: N slots, K hypotheses.
 """
@@ -19,7 +18,7 @@ from model.decoding.pytorch.search import beam, greedy_sample
 from model.decoding.pytorch.search.beam import BeamRow, BeamSearch
 from model.decoding.pytorch.search.greedy_sample import IndependentRow, IndependentSearch
 from model.decoding.pytorch.search.phrases import PhraseBanks
-from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
+from model.decoding.pytorch.search.step import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
 

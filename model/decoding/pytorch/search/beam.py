@@ -11,8 +11,14 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch.search.phrases import PhraseBanks
-from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
-from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
+from model.decoding.pytorch.search.step import (
+    Choice,
+    FinalHypothesis,
+    StepOutput,
+    coverage_cost,
+    length_divisor,
+    take_rows,
+)
 from model.decoding.pytorch.slot_options import OptionRows
 from model.network.slot_tensors import SlotTensors
 from model.request import STOPS

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
-from model.decoding.pytorch.search.scoring import length_divisor
+from model.decoding.pytorch.search.step import Choice, FinalHypothesis, StepOutput, length_divisor
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.random_numbers import (
     FIRST_MULTIPLIER,

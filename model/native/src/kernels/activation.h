@@ -1,7 +1,7 @@
 // The activations between the two projections of a feed-forward layer.
 //
 // A new activation needs a value of `Activation`, a struct and a case here, its number in
-// model/decoding/native_network.py, its name in model/config.py and its PyTorch module in model/network/layers.py.
+// model/decoding/native_runner.py, its name in model/config.py and its PyTorch module in model/network/layers.py.
 #pragma once
 
 #include <cmath>

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.decoding.pytorch.backpointers import Backpointers, SlotBackpointers, TokenHistory, common_prefix
-from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis
+from model.decoding.pytorch.search.step import Choice, FinalHypothesis
 from tests.model.decoding.networks import PAD
 from tests.model.decoding.slots import CPU
 

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch.search import Search, contenders, results
-from model.decoding.pytorch.search.protocol import Choice, StepOutput
+from model.decoding.pytorch.search.step import Choice, StepOutput
 from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.sentence import Sentence
 from tests.model.decoding.networks import EOS, VOCAB

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
+from model.decoding.pytorch.search.step import coverage_cost, length_divisor, take_rows
 from tests.model.decoding.slots import admitted, option_rows
 
 
