@@ -53,7 +53,7 @@ def _overload() -> Iterator[Level]:
 
         def probe() -> None:
             for path, seconds in waits.items():
-                seconds.append(_seconds_for(service.port, path))
+                seconds.append(_seconds_for(service, path))
             time.sleep(0.05)
 
         levels = _load(service, "overload", seconds=20, meanwhile=probe)
@@ -122,8 +122,8 @@ def _descriptors() -> Iterator[Level]:
         time.sleep(2)
         share = (service.processor_seconds() - before) / 2
         crowd.close()
-        began = time.monotonic()
-        while _status(service) != 200 and time.monotonic() - began < _LONGEST_WAIT:
+        body, began = sentence_requests()[0], time.monotonic()
+        while service.ask("/translate", body) != 200 and time.monotonic() - began < _LONGEST_WAIT:
             time.sleep(0.01)
         seconds = time.monotonic() - began
     yield Level(
@@ -186,29 +186,10 @@ def _connect(service: Service) -> socket.socket:
     return socket.create_connection(("127.0.0.1", service.port), timeout=_LONGEST_WAIT)
 
 
-def _seconds_for(port: int, path: str) -> float:
-    """Seconds until a path is answered on a new connection; a lost connection counts as the longest."""
+def _seconds_for(service: Service, path: str) -> float:
+    """Seconds until a path is answered; no answer counts as the longest wait."""
     began = time.monotonic()
-    connection = HTTPConnection("127.0.0.1", port, timeout=_LONGEST_WAIT)
-    try:
-        connection.request("GET", path)
-        connection.getresponse().read()
-    except OSError:
-        return _LONGEST_WAIT
-    finally:
-        connection.close()
-    return time.monotonic() - began
-
-
-def _status(service: Service) -> int:
-    connection = HTTPConnection("127.0.0.1", service.port, timeout=_LONGEST_WAIT)
-    try:
-        connection.request("POST", "/translate", sentence_requests()[0], {"Content-Type": "application/json"})
-        return connection.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        connection.close()
+    return time.monotonic() - began if service.ask(path) else _LONGEST_WAIT
 
 
 def _p99(service: Service) -> float:

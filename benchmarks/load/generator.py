@@ -13,9 +13,12 @@ import gc
 import json
 import math
 import random
+import selectors
+import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count, cycle
@@ -29,6 +32,7 @@ _ROOT = Path(__file__).parents[2]
 _HEAD = "POST /translate HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n"
 _END_OF_HEAD, _LENGTH = b"\r\n\r\n", b"content-length:"
 _RETRY_AFTER, _CLOSE = b"\r\nretry-after:", b"\r\nconnection: close"
+_MOST_BYTES = 65_536
 # After this many requests without a pause, answers get a turn.
 _AT_ONCE = 32
 
@@ -49,6 +53,17 @@ class Answer(NamedTuple):
     body: bytes
 
 
+def answer_in(received: bytes) -> Answer | None:
+    """The answer that a connection has received; None if it is not whole yet."""
+    head_end = received.find(_END_OF_HEAD)
+    if head_end < 0:
+        return None
+    head = received[:head_end].lower()
+    length = int(head[head.index(_LENGTH) + len(_LENGTH) :].split(b"\r\n", 1)[0])
+    body = received[head_end + len(_END_OF_HEAD) :]
+    return Answer(int(head[9:12]), head, body) if len(body) >= length else None
+
+
 class Connection(asyncio.Protocol):
     """A connection that is kept open, with one request at a time."""
 
@@ -63,11 +78,6 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(cls, host, port, local_addr=address)
         return connection
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can take a request."""
-        return not self._transport.is_closing()
 
     async def ask(self, request: bytes) -> Answer:
         """Send a request and wait for its answer; raises OSError if the connection ends before."""
@@ -87,19 +97,14 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand an answer on once it is whole."""
         self._received += data
-        head_end = self._received.find(_END_OF_HEAD)
-        if head_end < 0:
+        answer = answer_in(self._received)
+        if answer is None:
             return
-        head = self._received[:head_end].lower()
-        length = head[head.index(_LENGTH) + len(_LENGTH) :].split(b"\r\n", 1)[0]
-        body_start = head_end + len(_END_OF_HEAD)
-        if len(self._received) < body_start + int(length):
-            return
-        body, self._received = self._received[body_start:], b""
-        if _CLOSE in head:
+        self._received = b""
+        if _CLOSE in answer.head:
             self.close()
         if not self._answer.done():
-            self._answer.set_result(Answer(int(head[9:12]), head, body))
+            self._answer.set_result(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio."""
@@ -224,87 +229,160 @@ class OpenLoopResult:
 
 
 async def run_open_loop(stream: OpenLoop) -> OpenLoopResult:
-    """Send a whole stream, and wait for the answers."""
-    sender, was_enabled = _Sender(stream), gc.isenabled()
-    gc.disable()  # its pauses would show in latencies
-    try:
-        num_without_pause = 0
-        for intended in stream.arrivals():
-            delay = intended - sender.now()
-            num_without_pause = 0 if delay > 0 else num_without_pause + 1
-            if delay > 0 or num_without_pause % _AT_ONCE == 0:
-                await asyncio.sleep(max(delay, 0.0))
-            sender.start(intended)
-        await sender.finish()
-    finally:
-        if was_enabled:
-            gc.enable()
-    return sender.seen
+    """Send a whole stream from a thread, and wait for the answers."""
+    return await asyncio.to_thread(_Sender(stream).run)
+
+
+@dataclass(eq=False)
+class _Wire:
+    """A connection of a sender."""
+
+    socket: socket.socket
+    received: bytes = b""
+    intended: float = 0.0  # when the present request was meant to be sent
+    sent: float | None = None  # when it was sent; None while the connection is being made
+    is_open: bool = True
 
 
 class _Sender:
-    """Sends each request of an open loop in a task of its own, on a free connection or a new one."""
+    """Sends the requests of an open loop on free connections or new ones.
+
+    It uses sockets without asyncio, whose part of the processor time would be taken from the service. A
+    request must fit into the buffer of a socket.
+    """
 
     def __init__(self, stream: OpenLoop) -> None:
-        self.seen = OpenLoopResult()
+        self._seen = OpenLoopResult()
         self._stream, self._requests = stream, cycle(stream.requests)
-        self._free: list[Connection] = []
-        self._permits = asyncio.Semaphore(stream.most_connections)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._without_permit: set[asyncio.Task[None]] = set()
+        self._selector = selectors.DefaultSelector()
+        self._free: list[_Wire] = []
+        self._busy: set[_Wire] = set()
+        # When requests that wait for a connection were meant to be sent.
+        self._waiting: deque[float] = deque()
+        self._num_connections = 0
         self._began = time.perf_counter()
 
-    def now(self) -> float:
+    def run(self) -> OpenLoopResult:
+        """Send all requests, and wait for the answers; blocks."""
+        was_enabled = gc.isenabled()
+        gc.disable()  # its pauses would show in latencies
+        try:
+            self._send_all()
+            self._finish()
+        finally:
+            for key in list(self._selector.get_map().values()):
+                self._close(key.data)
+            self._selector.close()
+            if was_enabled:
+                gc.enable()
+        return self._seen
+
+    def _now(self) -> float:
         """Seconds since the beginning."""
         return time.perf_counter() - self._began
 
-    def start(self, intended: float) -> None:
+    def _send_all(self) -> None:
+        for number, intended in enumerate(self._stream.arrivals()):
+            while (delay := intended - self._now()) > 0:
+                self._receive(delay)
+            if number % _AT_ONCE == 0:
+                self._receive(0.0)
+            self._start(intended)
+
+    def _finish(self) -> None:
+        """Drop requests without a connection, and wait for the other answers."""
+        self._receive(0.0)
+        self._seen.unsent += len(self._waiting)
+        self._waiting.clear()
+        until = self._now() + self._stream.patience
+        while self._busy and (left := until - self._now()) > 0:
+            self._receive(left)
+        self._seen.left += sum(wire.sent is not None for wire in self._busy)
+        self._seen.unsent += sum(wire.sent is None for wire in self._busy)
+
+    def _start(self, intended: float) -> None:
         """Send the next request as soon as there is a connection for it."""
-        task = asyncio.create_task(self._send(intended))
-        self._tasks.add(task)
-        self._without_permit.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def finish(self) -> None:
-        """Drop requests without a connection, wait for the other answers, and close the connections."""
-        await asyncio.sleep(0)
-        for task in self._without_permit:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._stream.patience)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks)
-        for connection in self._free:
-            connection.close()
-
-    async def _send(self, intended: float) -> None:
-        sent: float | None = None
-        connection: Connection | None = None
-        try:
-            async with self._permits:
-                self._without_permit.discard(asyncio.current_task())
-                connection = await self._connection()
-                sent = self.now()
-                answer = await connection.ask(next(self._requests))
-                is_orderly = answer.status not in REFUSALS or _RETRY_AFTER in answer.head
-                self.seen.samples.append(Sample(intended, sent, self.now(), answer.status, is_orderly))
-                self._free.append(connection)
-        except OSError:
-            self.seen.lost += 1
-        except asyncio.CancelledError:
-            if sent is None:
-                self.seen.unsent += 1
-            else:
-                self.seen.left += 1
-            if connection is not None:
-                connection.close()
-
-    async def _connection(self) -> Connection:
         while self._free:
-            if (connection := self._free.pop()).is_open:
-                return connection
-        return await Connection.open(self._stream.host, self._stream.port, self._stream.source)
+            if (wire := self._free.pop()).is_open:
+                self._busy.add(wire)
+                wire.intended = intended
+                self._send(wire)
+                return
+        if self._num_connections == self._stream.most_connections:
+            self._waiting.append(intended)
+        else:
+            self._connect(intended)
+
+    def _connect(self, intended: float) -> None:
+        self._num_connections += 1
+        wire = _Wire(socket.socket(), intended=intended)
+        self._busy.add(wire)
+        wire.socket.setblocking(False)
+        if self._stream.source is not None:
+            wire.socket.bind((self._stream.source, 0))
+        # Whether that succeeds is known when the socket can be written to.
+        wire.socket.connect_ex((self._stream.host, self._stream.port))
+        self._selector.register(wire.socket, selectors.EVENT_WRITE, wire)
+
+    def _send(self, wire: _Wire) -> None:
+        wire.sent = self._now()
+        try:
+            wire.socket.sendall(next(self._requests))
+        except OSError:
+            self._lose(wire)
+
+    def _receive(self, seconds: float) -> None:
+        """Wait at most so long, and use what has arrived."""
+        for key, _ in self._selector.select(seconds):
+            wire: _Wire = key.data
+            if not wire.is_open:
+                continue  # it ended while those before it were used
+            if wire.sent is not None:
+                self._read(wire)
+            elif wire.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self._lose(wire)
+            else:
+                self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
+                self._send(wire)
+
+    def _read(self, wire: _Wire) -> None:
+        try:
+            data = wire.socket.recv(_MOST_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(wire)
+            return
+        wire.received += data
+        answer = answer_in(wire.received)
+        if answer is None or wire.sent is None:
+            return
+        wire.received = b""
+        is_orderly = answer.status not in REFUSALS or _RETRY_AFTER in answer.head
+        self._seen.samples.append(Sample(wire.intended, wire.sent, self._now(), answer.status, is_orderly))
+        self._busy.discard(wire)
+        if _CLOSE in answer.head:
+            self._close(wire)
+        else:
+            self._free.append(wire)
+        self._go_on()
+
+    def _lose(self, wire: _Wire) -> None:
+        """Close a connection that has ended, and its request with it."""
+        self._seen.lost += wire in self._busy
+        self._busy.discard(wire)
+        self._close(wire)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._start(self._waiting.popleft())
+
+    def _close(self, wire: _Wire) -> None:
+        wire.is_open = False
+        self._num_connections -= 1
+        self._selector.unregister(wire.socket)
+        wire.socket.close()
 
 
 def main() -> None:

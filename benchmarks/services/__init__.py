@@ -17,7 +17,7 @@ from benchmarks.engines import OURS, beams
 from model.request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
-_START_SECONDS, _END_SECONDS = 120, 30
+_START_SECONDS, _ANSWER_SECONDS, _END_SECONDS = 120, 60, 30
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -105,7 +105,7 @@ class Service:
             stdout=subprocess.DEVNULL,
         )
         try:
-            while not self._is_ready():
+            while self.ask("/readyz") != 200:
                 if self.process.poll() is not None or time.perf_counter() - start > _START_SECONDS:
                     raise RuntimeError(f"{spec.name} did not become ready")
                 time.sleep(0.01)
@@ -136,13 +136,21 @@ class Service:
         finally:
             self._reserved.close()
 
-    def _is_ready(self) -> bool:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
+    def ask(self, path: str, body: str | None = None) -> int:
+        """Ask on a new connection, by POST if there is a JSON body.
+
+        Returns:
+            The HTTP status; 0 if the connection ended without an answer.
+        """
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
+        method = "GET" if body is None else "POST"
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            response.read()
+            return response.status
         except OSError:
-            return False
+            return 0
         finally:
             connection.close()
 

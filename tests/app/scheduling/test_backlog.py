@@ -37,17 +37,6 @@ def test_a_beam_is_charged_for_each_row() -> None:
     assert job(0).cost == 1
 
 
-def test_the_first_sentence_of_each_checkpoint() -> None:
-    one, other, again = job(1, model="a"), job(2, model="b"), job(4, model="a")
-    backlog = backlog_of(one, other, again)
-    assert backlog.first("a", now=0) is one
-    assert backlog.first("b", now=0) is other
-    assert backlog.first("c", now=0) is None
-    assert (backlog.tokens_of("a"), backlog.tokens_of("b"), backlog.tokens_of("c")) == (5, 2, 0)
-    backlog.remove(one)
-    assert backlog.first("a", now=0) is again
-
-
 def test_sentences_past_their_deadline_are_removed() -> None:
     early, late = job(3, deadline=10.0), job(4, deadline=50.0)
     backlog = backlog_of(early, late)

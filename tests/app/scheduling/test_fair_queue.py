@@ -41,19 +41,6 @@ def clients(order: Order) -> str:
     return "".join(item.client for item in order)
 
 
-def test_a_late_client_waits_for_no_queue_but_its_own() -> None:
-    queue = queue_of(*[Work("a", 10) for _ in range(6)])
-    assert clients(serve(queue, 2)) == "aa"
-    queue.add(Work("b", 10))
-    queue.add(Work("b", 10))
-    assert clients(serve(queue)) == "babaaa"
-
-
-def test_higher_costs_are_served_less_often() -> None:
-    queue = queue_of(*[Work("a", 30) for _ in range(3)], *[Work("b", 10) for _ in range(9)])
-    assert clients(serve(queue, 8)) == "abbbabbb"
-
-
 def test_an_idle_client_saves_nothing_up() -> None:
     queue = queue_of(Work("a", 10), *[Work("b", 10) for _ in range(50)])
     serve(queue, 40)
