@@ -67,7 +67,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedModel:
-    """What a checkpoint is in memory.
+    """A checkpoint in memory.
 
     Attributes:
         tokenizer: The checkpoint's tokenizer; thread-safe.

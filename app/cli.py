@@ -71,7 +71,7 @@ def _run(settings: Settings) -> None:
 
 
 def _num_processes(settings: Settings) -> int:
-    """How many processes serve; `auto` is one with a GPU, and for a front of Ray replicas.
+    """Returns the number of processes; `auto` is one with a GPU, and for a front of Ray replicas.
 
     Raises:
         ConfigError: If there are to be several fronts.

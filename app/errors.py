@@ -60,14 +60,14 @@ class EngineStuckError(UnavailableError):
 
 
 class OverloadedError(UnavailableError):
-    """As many requests are in progress as MAX_REQUESTS or MAX_HELD_BYTES allows, in total or for a client."""
+    """The requests in progress reach MAX_REQUESTS or MAX_HELD_BYTES, in total or for one client."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"too many requests are being served; try again in {retry_after} s", retry_after)
 
 
 class QueueFullError(UnavailableError):
-    """As many tokens are queued as MAX_QUEUED_TOKENS allows, in total or for one client."""
+    """The queued tokens reach MAX_QUEUED_TOKENS, in total or for one client."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)

@@ -36,7 +36,7 @@ _MEAN_STEPS = sum(_STEPS) / len(_STEPS)
 
 @dataclass(frozen=True, kw_only=True)
 class Replica:
-    """What one service can do."""
+    """The speed of one service."""
 
     alone: float  # seconds of a sentence that has a service to itself
     capacity: float  # sentences a second with 64 connections
@@ -53,7 +53,7 @@ class Replica:
 
 @dataclass
 class Outcome:
-    """What clients saw: seconds until each good answer, those within the stream's time, and refusals."""
+    """The clients' view: seconds until each good answer, those within the stream's time, and refusals."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list)

@@ -69,7 +69,7 @@ class Workload:
     decoding: Mapping[str, object]  # options of every request
 
     def job(self, port: int, *, alone: bool = False) -> ClosedLoop:
-        """What the generator is to do; `alone` sends each text once, one at a time."""
+        """Returns the job of the generator; `alone` sends each text once, one at a time."""
         source, target = self.pair
         bodies = [
             {
@@ -92,7 +92,7 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """What one round of a workload saw."""
+    """The results of one round of a workload."""
 
     requests: int  # good answers
     failures: int  # answers with another status than 200

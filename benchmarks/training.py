@@ -144,7 +144,7 @@ class _HuggingFaceTrainer:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How fast one trainer was."""
+    """The speed of one trainer."""
 
     network: str
     trainer: str

@@ -45,7 +45,7 @@ class ConfigError(TranslationError):
 
 
 class InputError(TranslationError):
-    """What the caller sent cannot be served.
+    """A request or an argument that cannot be served.
 
     Args:
         message: The whole message.

@@ -23,7 +23,7 @@ Phrase = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
-    """How one sentence is to be decoded. Options belong to the sentence, never to its batch.
+    """Options of decoding one sentence. They belong to the sentence, never to its batch.
 
     Attributes:
         strategy: `greedy` (the likeliest token each step), `beam`, or `sample`.

@@ -107,7 +107,7 @@ async def _run(
 
 
 class _Request:
-    """What the application receives of a request: its body, and later that the client has left.
+    """The messages of a request to the application: its body, and later that the client has left.
 
     Attributes:
         has_left: Set when the client has left or is answered.

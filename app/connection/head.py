@@ -59,7 +59,7 @@ class Framing:
         return len(piece) == self._head_bytes
 
     def size_of_piece(self, buffer: bytearray, target: bytes) -> int:
-        """How many of the next bytes belong to this request for certain; possibly none.
+        """Returns the number of next bytes that belong to this request for certain; possibly 0.
 
         Args:
             buffer: The bytes that have arrived and are not parsed.

@@ -113,7 +113,7 @@ class Supervisor:
         return self._is_ending and not any(child.pid for child in self._children)
 
     def _tick_seconds(self) -> float:
-        """How long to wait for a signal: less while a process loads, because it waits for answers."""
+        """Returns the seconds to wait for a signal; fewer while a process loads, which waits for answers."""
         is_loading = any(self.table.is_loading(child.index) for child in self._children)
         return _LOADING_TICK_SECONDS if is_loading else _TICK_SECONDS
 

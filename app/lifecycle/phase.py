@@ -8,7 +8,7 @@ from app.errors import DrainingError, NotReadyError
 
 
 class Phase(Enum):
-    """What the process is doing."""
+    """The phases of the process."""
 
     LOADING = "loading"
     READY = "ready"

@@ -37,7 +37,7 @@ _POLL_SECONDS: Final = 0.02
 
 
 class State(IntEnum):
-    """What a process is doing, as the others see it."""
+    """The state of a process, as the others see it."""
 
     ABSENT = 0
     LOADING = 1

@@ -36,7 +36,7 @@ _LONGEST_BACKOFF_SECONDS = 60.0
 
 @dataclass(eq=False)
 class _Entry:
-    """What the registry knows of a model.
+    """The registry's entry of one model.
 
     Attributes:
         model: The model.
@@ -79,7 +79,7 @@ class ModelRegistry:
         metrics: Where loads and evictions are counted.
         pinned: Names of models or pairs that are always in memory; `all` for every model.
         max_bytes: Most memory of all models; 0 for no limit.
-        idle_seconds: How long a model is kept that no request asks for; 0 for ever.
+        idle_seconds: Seconds that a model is kept without a request; 0 keeps it.
         wait_until_unused: Blocks until no worker uses the engines of a model.
         agree: Is told the models before they replace those that were listed; raises to leave them.
 
@@ -264,7 +264,7 @@ class ModelRegistry:
         self._serve_waiting()
 
     def _rest(self, entry: _Entry) -> None:
-        """See that a model without leases does not stay for ever."""
+        """Drop a model without leases after its idle time, or at once if it was removed."""
         if entry.uses or self._is_closed:
             return
         if entry.model not in self.models:
@@ -460,7 +460,7 @@ def _models_of_pair(catalogue: Catalogue, name: str) -> set[Model]:
 
 
 def _identity(model: Model) -> tuple[object, ...]:
-    """What tells two models apart; new self-test sentences count, as they have to be translated too."""
+    """Returns a key that differs for models that differ, also in their self-test sentences."""
     return model.card.name, model.checksum, model.folder, model.self_test
 
 

@@ -16,7 +16,7 @@ from app.scheduling.backlog import Backlog, SentenceJob
 
 
 class Work(NamedTuple):
-    """What a worker has to do between two calls of its engines.
+    """The work of a worker between two calls of its engines.
 
     Attributes:
         withdrawn: Sentences that it is to drop.
@@ -28,7 +28,7 @@ class Work(NamedTuple):
 
 
 class WorkerSlot:
-    """What the dispatcher knows of one worker. Only the dispatcher calls it, holding its lock.
+    """The dispatcher's record of one worker. Only the dispatcher calls it, holding its lock.
 
     Args:
         interrupt: Makes the current call of the worker's engine return soon; thread-safe.
@@ -234,7 +234,7 @@ class Dispatcher:
         return [slot for slot in self._slots if not slot.has_declined(job)]
 
     def _wake_for(self, models: Iterable[Model]) -> None:
-        """For each checkpoint, wake the worker that is to take the first sentence.
+        """Wake the worker that is to take the first sentence of each checkpoint.
 
         If every worker has declined the sentence, the first worker that gains capacity sees it next.
         """

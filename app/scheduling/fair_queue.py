@@ -35,7 +35,7 @@ class Costly(Protocol):
 
     @property
     def cost(self) -> int:
-        """How much its client is charged when it is served, at least 1."""
+        """The cost that its client is charged when it is served, at least 1."""
 
 
 Item = TypeVar("Item", bound=Costly)

@@ -27,7 +27,7 @@ export function showWhole(translated, answered) {
   if (translated) output.tabIndex = 0;
 }
 
-/** Make elements of the words, and ask where they come from; a translation that nobody points at stays plain. */
+/** Make elements of the words, and ask where they come from; a translation stays plain until the pointer is over it. */
 async function prepare() {
   if (!request || output.querySelector(".word")) return;
   const segments = new Intl.Segmenter(output.lang, { granularity: "word" }).segment(output.value);

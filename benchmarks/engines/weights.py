@@ -177,7 +177,7 @@ class Weights:
         ]
 
     def folder_of(self, spec: EngineSpec) -> Path | None:
-        """What an engine is to load; None if its format cannot hold this network."""
+        """Returns the folder for an engine to load; None if its format cannot hold this network."""
         if spec.is_ours:
             return self._checkpoint.folder
         name = spec.engine

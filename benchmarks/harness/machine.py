@@ -41,7 +41,7 @@ def installed_version(package: str) -> str | None:
 
 
 def _cpuinfo(field: str) -> str:
-    """What Linux says about the first core; empty on other systems."""
+    """Returns Linux's description of the first core; empty on other systems."""
     described = Path("/proc/cpuinfo")
     text = described.read_text(encoding="utf-8") if described.exists() else ""
     lines = (line.partition(":") for line in text.splitlines())

@@ -33,7 +33,7 @@ def benchmark(function: Callable[..., object]) -> click.Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How to measure, and where the report goes."""
+    """Options of a measurement and its report."""
 
     rounds: int  # timed repetitions
     seed: int  # seed of everything random

@@ -49,7 +49,7 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def speed_ratio(subject: Sequence[float], baseline: Sequence[float]) -> Ratio:
-    """How many times as fast the subject is as the baseline, from the seconds of each round."""
+    """Returns the speed of the subject over that of the baseline, from the seconds of each round."""
     return ratio_of([theirs / ours for ours, theirs in zip(subject, baseline, strict=True)])
 
 

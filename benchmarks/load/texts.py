@@ -41,7 +41,7 @@ def sentence_requests() -> list[str]:
 
 
 def fault(text: str | Sequence[str], translated: object) -> str | None:
-    """What is wrong with an answer: each text needs a result, blank only where the text is, breaks kept."""
+    """Returns what is wrong with an answer: results that are missing or blank, or lost line breaks."""
     if isinstance(text, str) != isinstance(translated, str):
         return f"a {type(translated).__name__} answers a {type(text).__name__}"
     texts = [text] if isinstance(text, str) else text

@@ -23,7 +23,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServiceSpec:
-    """How to start a service; `{port}` in its command and environment stands for its port."""
+    """A service to start; `{port}` in its command and environment stands for its port."""
 
     name: str
     command: Sequence[str]

@@ -39,7 +39,7 @@ class Sentence:
 
     @property
     def options(self) -> DecodeOptions:
-        """How to decode it."""
+        """The options of its request."""
         return self.request.options
 
     @property

@@ -65,7 +65,7 @@ class SharedMemory:
 
 
 class SharedWeights:
-    """Where a process finds the packed weights of other processes, and leaves its own.
+    """The packed weights that processes share: a process finds those of the others, and leaves its own.
 
     Args:
         holder: A connection to the holder, which other processes may use too.

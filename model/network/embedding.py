@@ -53,7 +53,7 @@ class Embedding(nn.Module):
         return result
 
     def added_positions(self, length: int, device: torch.device) -> Tensor | None:
-        """What positions 0…length−1 add, (length, M); None where order enters in the attention.
+        """Returns the vectors of positions 0…length−1, (length, M); None where order enters in the attention.
 
         Raises:
             TextTooLongError: If positions are learned and there are fewer of them.

@@ -71,7 +71,7 @@ def _require_same_shape(theirs: TransformerConfig, ours: TransformerConfig) -> N
 
 
 def _common_rows(theirs: Sequence[str], ours: Sequence[str]) -> Mapping[int, int]:
-    """For each piece that both vocabularies have, our row → their row."""
+    """Returns our row → their row of each piece that both vocabularies have."""
     places = {piece: row for row, piece in enumerate(theirs)}
     return {row: places[piece] for row, piece in enumerate(ours) if piece in places}
 

@@ -84,7 +84,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusJob:
-    """How every shard is translated; it travels to other machines.
+    """The job of translating every shard; it is sent to other machines.
 
     Attributes:
         checkpoint: The checkpoint folder, at the same path on every machine.

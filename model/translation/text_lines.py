@@ -29,7 +29,7 @@ def read_lines(file: BinaryIO) -> Generator[str, None, None]:
 
 @dataclass(frozen=True)
 class LineForm:
-    """Which part of a line is translated, and how the translation is written.
+    """The part of a line to translate, and the form of the output.
 
     Attributes:
         column: The tab-separated column to translate, counted from 1; None translates the whole line.

@@ -32,7 +32,7 @@ _FLOATS = ("float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class ForeignTensor:
-    """Where a file holds a tensor.
+    """The place of a tensor in a file.
 
     Attributes:
         path: The file.

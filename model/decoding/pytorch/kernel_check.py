@@ -41,7 +41,7 @@ _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.07}
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What a check computes on.
+    """The sizes of the tensors of a check.
 
     Attributes:
         lengths: Tokens that each slot has produced; −1 is an empty slot.

@@ -18,7 +18,7 @@ Pool = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class BlockTables:
-    """Where the rows of a step read and write, the same for every layer.
+    """The KV slots that the rows of a step read and write, the same for every layer.
 
     Attributes:
         positions_N: Tokens that each slot has produced.

@@ -16,7 +16,7 @@ _MOST_ROWS, _BLOCK_V, _BLOCK_M = 64, 128, 32
 
 @dataclass(frozen=True, kw_only=True)
 class Forbidden:
-    """What must not be produced; it counts in the sum of the probabilities all the same.
+    """Tokens that must not be produced; they still count in the sum of the probabilities.
 
     Attributes:
         is_never_V: Tokens that are never produced.

@@ -61,7 +61,7 @@ class PlainText:
 
 
 class Kind(Enum):
-    """What a piece of a document is."""
+    """The kinds of pieces of a document."""
 
     TEXT = auto()
     MARKUP = auto()

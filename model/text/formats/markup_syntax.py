@@ -160,7 +160,7 @@ class MarkupSyntax:
     has_entities: bool = False
 
     def values(self, tag: str) -> tuple[tuple[int, int], ...]:
-        """Where the values of a tag's attributes stand that are translated; they have quotes and letters."""
+        """Returns the spans of a tag's attribute values to translate; they have quotes and letters."""
         found = self.tag.match(tag) if self.translated and "=" in tag else None
         if found is None or found["closing"] or not found["name"] or has_translate_no(found["attributes"]):
             return ()

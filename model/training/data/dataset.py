@@ -193,7 +193,7 @@ class PairDataset:
 
     @property
     def weights(self) -> npt.NDArray[np.float64]:
-        """How often each pair is drawn in an epoch, shape (pairs,)."""
+        """Draws of each pair in an epoch, shape (pairs,)."""
         weights: npt.NDArray[np.float64] = np.array([section.weight for section in self.index.sections])
         return weights[self._section_numbers]
 

@@ -91,7 +91,7 @@ def plain_config(config: TrainConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
-    """What is known of a run before its first update.
+    """The description of a run before its first update.
 
     Attributes:
         config: The run's configuration.

@@ -29,7 +29,7 @@ _FORMAT_VERSION = 1
 
 @dataclass
 class Position:
-    """How far a run is; saved and restored with its state.
+    """The progress of a run; saved and restored with its state.
 
     Attributes:
         step: Updates done.

@@ -19,7 +19,7 @@ _MOST_JOINED = 3
 
 @dataclass(frozen=True)
 class SentenceContext:
-    """What an alteration may read in addition to the pair that it alters.
+    """The context of a pair, which its alteration may read.
 
     Attributes:
         source_language: Code.
