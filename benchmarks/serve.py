@@ -330,7 +330,7 @@ def _specs(
 
 
 def _ratios(results: Sequence[Result], workers: Sequence[int], num_services: int) -> list[Row]:
-    """Ours over CTranslate2's, a row a load and a number of workers."""
+    """Returns our speed over CTranslate2's, a row for each load and number of workers."""
     rows: list[Row] = []
     for start in range(0, len(results), num_services):
         found = results[start : start + num_services]

@@ -177,7 +177,7 @@ class Result:
 def trainers_of(
     network: Transformer, precisions: Sequence[Precision], device: torch.device, *, compiled: bool
 ) -> dict[str, Trainer]:
-    """By name, in every precision: ours, also compiled if asked for, and Hugging Face's if installed."""
+    """Returns the trainers by name, in every precision: ours, compiled if asked for, and Hugging Face's."""
     trainers: list[Trainer] = [_DragomanTrainer(network, precision, device) for precision in precisions]
     if compiled:
         trainers += [_DragomanTrainer(network, each, device, compiled=True) for each in precisions]

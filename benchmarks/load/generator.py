@@ -216,7 +216,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class OpenLoopResult:
-    """What an open loop saw."""
+    """The results of an open loop."""
 
     samples: list[Sample] = field(default_factory=list)  # answered requests
     lost: int = 0  # requests whose connection ended or could not be made

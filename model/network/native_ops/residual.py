@@ -28,7 +28,7 @@ def dropout_of(rate: float) -> DropoutStruct:
 
 
 def dropped(update: Tensor, rate: float) -> Tensor | None:
-    """dropout(update); None if PyTorch has to compute it."""
+    """Returns dropout(update); None if PyTorch has to compute it."""
     operators = operators_for(update)
     if operators is None or update.numel() % LANES:
         return None

@@ -144,7 +144,7 @@ class BinaryModel(ForeignTensors):
         return super().same(one, other) and (len(scales) != 1) and (not scales or super().same(*scales))
 
     def _scale(self, name: str, variable: ForeignTensor) -> NDArray[np.float32]:
-        """Returns what each row is multiplied by."""
+        """Returns the factor of each row."""
         known = self.tensors.get(name + "_scale")
         if known is None and variable.dtype == "int8":
             raise CheckpointError(f"{self.path}: variable `{name}_scale` is missing")
