@@ -162,20 +162,3 @@ async def until(
         while not is_so(response := await client.get(path)):
             await asyncio.sleep(0.02)
     return response
-
-
-@pytest.mark.anyio
-async def test_a_stuck_engine_does_not_delay_the_end_of_the_process() -> None:
-    backend = DoubleBackend()
-    app = create_app(Settings(_env_file=None, drain_seconds=0.1), backend)
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        backend.gate.clear()
-        task = asyncio.create_task(client.post("/translate", json=REQUEST))
-        async with asyncio.timeout(60):
-            while not backend.entered.is_set():
-                await asyncio.sleep(0.002)
-        app.state.context.lifecycle.cancel_work()
-        assert (await task).json()["code"] == "draining"
-    ((worker,),) = app.state.context.watchdog._watched
-    assert not worker.join(0)
-    backend.gate.set()
