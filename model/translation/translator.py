@@ -218,7 +218,7 @@ class Translator:
         """Translates one text or several texts of any length; all their sentences share batches.
 
         White space around and between sentences comes back unchanged, and so does a blank text. Without
-        options, a sentence whose translation looks broken gets a second attempt (`second_attempt`).
+        options, a sentence whose translation looks broken gets a second attempt (`second_request`).
 
         Args:
             texts: One text, or a sequence of texts. A text is a sentence or a whole document.
@@ -244,20 +244,8 @@ class Translator:
             DecodingError: If a sentence failed; see `decode`.
             TypeError: If `texts` is neither a string nor a sequence of strings.
         """
-        if isinstance(texts, str):
-            (translation,) = self.translate(
-                [texts],
-                source=source,
-                target=target,
-                options=options,
-                fields=fields,
-                too_long=too_long,
-                splitting=splitting,
-                glossary=glossary,
-                progress=progress,
-            )
-            return translation
-        _require_strings(texts)
+        several = [texts] if isinstance(texts, str) else texts
+        _require_strings(several)
         pair = resolve_pair(self.card, source, target)
         read = partial(
             DocumentTranslation.read,
@@ -270,7 +258,7 @@ class Translator:
             divides=too_long is None,
         )
         documents = []
-        for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True):
+        for text, field in zip(several, fields or _default_fields(len(several)), strict=True):
             try:
                 documents.append(read(text, field=field))
             except TextTooLongError:
@@ -282,7 +270,8 @@ class Translator:
         sentences = sentences_of(documents, self.decode(requests, progress=progress), self.tokenizer)
         if self.retries and options is None:
             sentences = self._improved(sentences)
-        return rebuild_all(documents, sentences)
+        translations = rebuild_all(documents, sentences)
+        return translations[0] if isinstance(texts, str) else translations
 
     def translate_iter(
         self,

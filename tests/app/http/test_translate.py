@@ -1,5 +1,7 @@
 """POST /translate, with a backend that gives every word back in capitals."""
 
+import json
+
 import httpx
 import pytest
 
@@ -199,3 +201,26 @@ async def test_each_text_says_which_weights_translated_it(serve: Serve) -> None:
 async def test_long_texts_go_through_too(client: httpx.AsyncClient) -> None:
     text = "A sentence of words. " * 300
     assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
+
+
+async def test_the_languages_that_a_browser_names_decide_short_texts(client: httpx.AsyncClient) -> None:
+    for languages, expected in (({}, "fr"), ({"Accept-Language": "de;q=0.5, en-GB, *;q=0.1"}, "en")):
+        detected = (await client.post("/detect", json={"q": "Chat"}, headers=languages)).json()
+        assert detected[0]["language"] == expected
+        answer = await client.post("/translate", json={"q": "Chat", "target": "fr"}, headers=languages)
+        assert answer.json()["detectedLanguage"]["language"] == expected
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_sentences_in_the_target_language_stay(client: httpx.AsyncClient, is_streamed: bool) -> None:
+    french = "Je ne sais vraiment pas où elle est."
+    body = {"q": f"Where is the railway station? {french} Nobody here could tell me.", "target": "fr"}
+    accept = {"Accept": "text/event-stream"} if is_streamed else {}
+    response = await client.post("/translate", json=body, headers=accept)
+    events = response.text.split("data: ") if is_streamed else [response.text]
+    answer = json.loads(events[-1])
+    expected = f"WHERE IS THE RAILWAY STATION? {french} NOBODY HERE COULD TELL ME."
+    assert answer["translatedText"] == expected
+    assert answer["detectedLanguage"] == {"language": "en", "confidence": pytest.approx(62.5, abs=2)}
+    beginnings = [json.loads(event.split("\n")[0])["translatedText"] for event in events[1:-1]]
+    assert all(expected.startswith(beginning) for beginning in beginnings)
