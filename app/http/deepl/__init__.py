@@ -1,4 +1,5 @@
 """DeepL's API, versions 2 and 3, over the same service: its paths, fields, glossaries and documents.
 
-`schemas` also lists the parameters that this service lacks, and refuses them by name.
+`routes` also has DeepL's codes and names of languages. `schemas` also lists the parameters that this service
+lacks, and refuses them by name.
 """
