@@ -162,7 +162,17 @@ class EngineBatch:
 
     def add(self, job: SentenceJob) -> None:
         """Add a sentence; if the engine rejects it, the next step reports that."""
-        self._add(job, job.request)
+        try:
+            # A sentence that starts again has the seed that it was given.
+            sentence = self._engine.add(self._suspects.get(job, job.request))
+        except Exception as fault:
+            self._clear(job)
+            self._rejected.append((job, as_failure(fault)))
+            return
+        self._jobs[sentence] = job
+        self._sentences[job] = sentence
+        if job.is_streamed:
+            self._num_shown.setdefault(job, 0)
 
     def drop(self, job: SentenceJob) -> None:
         """Forget a sentence, wherever it is."""
@@ -205,22 +215,10 @@ class EngineBatch:
             finished.append((job, result))
         return finished
 
-    def _add(self, job: SentenceJob, request: DecodeRequest) -> None:
-        try:
-            sentence = self._engine.add(request)
-        except Exception as fault:
-            self._clear(job)
-            self._rejected.append((job, as_failure(fault)))
-            return
-        self._jobs[sentence] = job
-        self._sentences[job] = sentence
-        if job.is_streamed:
-            self._num_shown.setdefault(job, 0)
-
     def _add_next_group(self) -> None:
         for job in self._groups.pop() if self._groups else ():
             if job in self._suspects:
-                self._add(job, self._suspects[job])
+                self.add(job)
 
     def _isolate(self, fault: Exception) -> list[tuple[SentenceJob, Outcome]]:
         """Empty the engine; a sentence that was alone in it is at fault, several become two groups."""

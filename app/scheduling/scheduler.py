@@ -113,7 +113,17 @@ class Scheduler:
         self._dispatcher = Dispatcher(self._backlog)
         self._rate = MeasuredRate(workers)
         self._pending: dict[SentenceJob, PendingRequest] = {}
-        self.workers = [self._worker(index) for index in range(workers)]
+        self.workers = [
+            EngineWorker(
+                index,
+                metrics,
+                self._dispatcher,
+                on_taken=self._record_taken,
+                on_stepped=self._record_step,
+                on_device_lost=self._report_device,
+            )
+            for index in range(workers)
+        ]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_wake_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -236,16 +246,6 @@ class Scheduler:
     def wait_until_unused(self, model: Model) -> None:
         """Block until no worker uses the engines of a model on which no request holds a lease."""
         self._dispatcher.wait_until_unused(model)
-
-    def _worker(self, index: int) -> EngineWorker:
-        return EngineWorker(
-            index,
-            self._metrics,
-            self._dispatcher,
-            on_taken=self._record_taken,
-            on_stepped=self._record_step,
-            on_device_lost=self._report_device,
-        )
 
     def _record_taken(self, job: SentenceJob) -> None:
         """Record that a sentence has left the backlog; called by workers."""

@@ -37,7 +37,7 @@ def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
     )
     with ThreadPoolExecutor() as pool:
         sending = pool.submit(lambda: asyncio.run(run_open_loop(stream)))
-        wait_for(lambda: require_waiting(live, 4 * REQUESTS), seconds=20)
+        wait_for(lambda: require_waiting(live, 2 * REQUESTS), seconds=20)
         yield
         seen = sending.result()
     assert {sample.status for sample in seen.samples} == {200}
@@ -54,13 +54,13 @@ def require_waiting(live: Live, least: int) -> None:
 
 
 def test_a_modest_client_is_answered_before_a_greedy_one_has_all_it_wants(slow: Live) -> None:
-    with asked_by_another(slow, TEXTS["en"][:12]):
+    with asked_by_another(slow, TEXTS["en"][:6]):
         assert slow.translate()[0] == 200
         assert waiting(slow) > 0
 
 
 def test_a_long_text_is_answered_while_short_ones_keep_waiting(slow: Live) -> None:
     long = json.dumps({"q": " ".join(TEXTS["en"]), "source": "en", "target": "fr"}).encode()
-    with asked_by_another(slow, ["one", "two", "three"] * 12):
+    with asked_by_another(slow, ["one", "two", "three"] * 6):
         assert slow.post(long, JSON)[0] == 200
         assert waiting(slow) > 0
