@@ -12,14 +12,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 import click
 
 from benchmarks.engines import (
     ENGINES,
     EXACT,
-    EngineSpec,
     Ids,
     Translations,
     absent,
@@ -27,6 +25,7 @@ from benchmarks.engines import (
     opponent_of,
     reference_of,
 )
+from benchmarks.engines.process import EngineProcess
 from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
 from benchmarks.harness.options import (
     FILE,
@@ -59,19 +58,6 @@ _RANDOM_WEIGHTS = (
     "arithmetic. Rounding to int8 or bfloat16 tips many decisions of such a network, because they are "
     "close: its agreement says nothing of quality."
 )
-
-
-class Runner(Protocol):
-    """An engine that is ready to decode."""
-
-    @property
-    def spec(self) -> EngineSpec:
-        """Which engine it is."""
-
-    def decode(
-        self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int
-    ) -> tuple[Translations, float]:
-        """Translations of the sources, and the seconds that they took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +111,13 @@ class Result:
         }
 
 
-def measure(plan: Plan, runners: Sequence[Runner], rounds: int) -> list[Result]:
+def measure(plan: Plan, runners: Sequence[EngineProcess], rounds: int) -> list[Result]:
     """Compare translations, which also warms the engines up, then time the engines in turns."""
 
-    def run(runner: Runner) -> tuple[Translations, float]:
+    def run(runner: EngineProcess) -> tuple[Translations, float]:
         return runner.decode(plan.sources, plan.options, plan.batch_size)
 
-    def seconds_of(runner: Runner, _round: int) -> float:
+    def seconds_of(runner: EngineProcess, _round: int) -> float:
         return run(runner)[1]
 
     translations = {each.spec.name: run(each)[0] for each in runners}

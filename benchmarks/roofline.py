@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from benchmarks.decode import Runner
 from benchmarks.engines import ENGINES, EngineSpec, Ids, choose
+from benchmarks.engines.process import EngineProcess
 from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
 from benchmarks.harness.options import Timing, benchmark, deliver, device_option, several, timing_options
 from benchmarks.harness.report import Report, Row
@@ -162,7 +162,7 @@ class Step:
 
 def measure(
     shape: str,
-    runners: Sequence[Runner],
+    runners: Sequence[EngineProcess],
     batch_size: int,
     least_seconds: Callable[[EngineSpec], float],
     timing: Timing,
@@ -192,7 +192,9 @@ def measure(
     ]
 
 
-def _decode(runner: Runner, sources: Sequence[Ids], batch_size: int, length: int, _round: int) -> float:
+def _decode(
+    runner: EngineProcess, sources: Sequence[Ids], batch_size: int, length: int, _round: int
+) -> float:
     return runner.decode(sources, DecodeOptions(strategy="greedy", max_length=length), batch_size)[1]
 
 
