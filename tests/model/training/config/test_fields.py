@@ -37,18 +37,6 @@ def test_every_setting_is_documented_and_nothing_else(cls: type) -> None:
     assert all(text.endswith((".", ")")) or text[-1].isalnum() for text in field_docs(cls).values())
 
 
-def test_documentation_is_one_line() -> None:
-    text = field_docs(OptimisationConfig)["weight_decay"]
-    assert text.startswith("Decoupled decay of matrices")
-    assert "  " not in text
-    assert "\n" not in text
-
-
-def test_build_makes_the_class() -> None:
-    made = build(BatchConfig, {"max_tokens": 100, "max_sentences": None}, "batches")
-    assert made == BatchConfig(max_tokens=100)
-
-
 @pytest.mark.parametrize(
     ("cls", "values", "message"),
     [

@@ -173,10 +173,6 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
     assert config.pairs == (("de", "en"), ("en", "de"))
 
 
-def test_no_file_is_needed(tmp_path: Path) -> None:
-    assert load_train_config([], tiny_values(tmp_path)).run.max_steps == 8
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -216,13 +212,6 @@ def test_no_file_is_needed(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_by_its_full_name(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_train_config([write(tmp_path, text)], {})
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
-        load_train_config([tmp_path / "none.toml"], {})
-    with pytest.raises(ConfigError, match="Is a directory"):
-        load_train_config([tmp_path], {})
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
