@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from model.errors import ConfigError, TextTooLongError
 from tests.model.decoding.networks import BOS, EOS, PAD, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.tiny_networks import TARGET_VOCAB, ids, tiny_network
+from tests.model.tiny_networks import TARGET_VOCAB, ids, started, tiny_network
 
 UNBOUNDED = pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 
@@ -174,3 +174,23 @@ def test_positions_cropped_to_a_shorter_length(positions: str) -> None:
     network(ids(2, 16), ids(2, 16))
     with pytest.raises(ConfigError, match="`max_positions` must be an integer between 1 and 16"):
         network.with_max_positions(17)
+
+
+@pytest.mark.parametrize("variant", [{}, {"attention_bias": False}, {"decoder_memory": "ssru"}], ids=repr)
+def test_joined_projections_change_neither_weights_nor_steps(variant: dict[str, object]) -> None:
+    network = tiny_network(**variant)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+    def step() -> torch.Tensor:
+        state = started(network, network.encode(ids(2, 5)), width=3, capacity=4)
+        return network.decode_step(ids(2, 3), state)
+
+    with torch.no_grad():
+        expected = step()
+        network.join_projections()
+        torch.testing.assert_close(step(), expected)
+    after = network.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    places = {layer.cross.key_value.weight.untyped_storage().data_ptr() for layer in network.decoder.layers}
+    assert len(places) == 1

@@ -123,6 +123,17 @@ def test_batches_share_one_pool_and_give_all_of_it_back() -> None:
     assert runner._exact.allocator.num_free == 112
 
 
+def test_a_dropped_sentence_writes_nothing_where_another_one_has_its_place() -> None:
+    """The first slot is computed as long as the second sentence runs; the third has its KV slots."""
+    asked = [request(s, strategy="greedy", min_length=12, max_length=16) for s in sentences(6, 5)]
+    asked.append(request(sentences(4)[0], beam_size=2, min_length=8, max_length=8))
+    runner = static_runner()
+    results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 4: asked[2:]}, {3: [0]})
+    assert results[0] is None
+    for one, result in zip(asked[1:], results[1:], strict=True):
+        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+
+
 def test_a_slot_is_clean_after_numbers_that_broke() -> None:
     network = lively_network()
     healthy = network.source_embedding.tokens.weight[9].clone()
