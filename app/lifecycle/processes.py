@@ -200,7 +200,8 @@ class ServiceProcess:
         """Tell the others how this process is; to be called several times a second."""
         self._row.beat = time.monotonic()
         self._row.is_stuck = is_stuck
-        if is_leaving:
+        # One that has not joined yet must be able to: a signal does not stop its checkpoints from loading.
+        if is_leaving and self._row.state == State.READY:
             self._row.state = State.LEAVING
 
     # Connections

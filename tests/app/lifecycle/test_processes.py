@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.lifecycle.processes import _DEFERRING_SECONDS, ProcessTable, ServiceProcess
+from app.lifecycle.processes import _DEFERRING_SECONDS, ProcessTable, ServiceProcess, State
 from model.errors import CheckpointError
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +55,23 @@ async def test_the_first_processes_wait_for_each_other(table: ProcessTable) -> N
     assert not first.done()
     table.begin(1)
     assert await until_decided(table, first, voting(table.process(1), OLD)) == [True, True]
+
+
+async def test_processes_that_are_told_to_end_while_they_load_have_not_failed(table: ProcessTable) -> None:
+    table.begin(0)
+    table.begin(1)
+    processes = [table.process(0), table.process(1)]
+    for process in processes:
+        process.beat(is_leaving=True, is_stuck=False)
+    votes = [voting(process, OLD) for process in processes]
+    await asyncio.sleep(0)
+    for process in processes:
+        process.beat(is_leaving=True, is_stuck=False)
+    assert await until_decided(table, *votes) == [True, True]
+    await asyncio.gather(*(process.become_ready() for process in processes))
+    for process in processes:
+        process.beat(is_leaving=True, is_stuck=False)
+        assert table.state(process.index) == State.LEAVING
 
 
 async def test_a_reload_that_all_can_do_is_decided_for(table: ProcessTable) -> None:
