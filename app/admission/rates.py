@@ -5,9 +5,12 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from app.errors import RateExceededError
+
+if TYPE_CHECKING:
+    from pyrate_limiter import InMemoryBucket
 
 _RATE: Final = re.compile(r"([1-9]\d{0,5})\s*(?:/|per)\s*([1-9]\d{0,3})?\s*(second|minute|hour|day)s?")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
@@ -38,9 +41,20 @@ class RateLimit:
     """
 
     def __init__(self, rate: str | None, clock: Callable[[], float] = time.monotonic) -> None:
-        parsed = parse_rate(rate) if rate else None
-        self._windows = _Windows(*parsed) if parsed else None
         self._clock = clock
+        # Of the clients with recent requests; times are whole milliseconds.
+        self._windows: dict[str, InMemoryBucket] = {}
+        self._sweep_at = _FEW_CLIENTS
+        self._new_window: Callable[[], InMemoryBucket] | None = None
+        if rate and (parsed := parse_rate(rate)) is not None:
+            # The import takes a tenth of the time to start, and most services set no limit.
+            import pyrate_limiter
+
+            requests, seconds = parsed
+            self._request_at = partial(pyrate_limiter.RateItem, "")
+            self._new_window = partial(
+                pyrate_limiter.InMemoryBucket, [pyrate_limiter.Rate(requests, seconds * 1000)]
+            )
 
     def charge(self, client: str) -> None:
         """Count one request of a client.
@@ -48,23 +62,9 @@ class RateLimit:
         Raises:
             RateExceededError: If the client is over its rate; the request is not counted then.
         """
-        if self._windows is not None:
-            self._windows.charge(client, int(self._clock() * 1000))
-
-
-class _Windows:
-    """A window for each client with recent requests; times are whole milliseconds."""
-
-    def __init__(self, requests: int, seconds: int) -> None:
-        # The import takes a tenth of the time to start, and most services set no limit.
-        from pyrate_limiter import InMemoryBucket, Rate, RateItem
-
-        self._request_at = partial(RateItem, "")
-        self._new_window = partial(InMemoryBucket, [Rate(requests, seconds * 1000)])
-        self._windows: dict[str, InMemoryBucket] = {}
-        self._sweep_at = _FEW_CLIENTS
-
-    def charge(self, client: str, now: int) -> None:
+        if self._new_window is None:
+            return
+        now = int(self._clock() * 1000)
         window = self._windows.get(client)
         if window is None:
             self._sweep(now)
