@@ -1,10 +1,18 @@
 """The Dockerfile, as far as it can be judged without building it."""
 
+import json
 import re
+import subprocess
+import sys
 from fnmatch import fnmatch
+from importlib.metadata import packages_distributions, requires
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name as canonical_name
 
 ROOT = Path(__file__).parents[2]
 STAGES = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1:]
@@ -64,6 +72,44 @@ def test_the_load_generator_is_not_root_and_has_the_pinned_versions() -> None:
     assert re.search(r"^USER 10001:10001$", load, flags=re.MULTILINE)
     assert "pip install --constraint" in load
     assert "COPY --from=load" not in FINAL
+
+
+@pytest.mark.skipif(not find_spec("locust"), reason="locust is not installed (extra `load`)")
+def test_the_load_generator_imports_only_what_its_stage_installs() -> None:
+    (installed,) = re.findall(r"^RUN pip install --constraint \S+ (.+)$", STAGES[1], flags=re.MULTILINE)
+    available = _with_dependencies(installed.split())
+    missing = [
+        name
+        for name, distributions in packages_distributions().items()
+        if not available & {canonical_name(each) for each in distributions}
+    ]
+    script = (
+        "import json, sys; sys.modules.update(dict.fromkeys(json.load(sys.stdin)));"
+        "import benchmarks.load.__main__, benchmarks.load.overload, benchmarks.load.scenarios"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(missing),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def _with_dependencies(names: list[str]) -> set[str]:
+    """Distributions and all that they need here, by canonical names."""
+    found: set[str] = set()
+    while names:
+        name = canonical_name(names.pop())
+        if name in found:
+            continue
+        found.add(name)
+        needed = (Requirement(each) for each in requires(name) or [])
+        names += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return found
 
 
 def test_every_stage_uses_the_same_pinned_base() -> None:
