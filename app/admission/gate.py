@@ -202,7 +202,7 @@ class HeaderAdmission:
         self._metrics.count_early_rejection("overloaded", 503, _path(target))
         if self._num_refused % _REFUSALS_PER_LINE == 0:
             details = {"code": "overloaded", "status": 503, "before": self._num_refused}
-            logger.warning("requests are being turned away", extra=details)
+            logger.warning("requests are refused, the service is full", extra=details)
         self._num_refused += 1
 
 

@@ -299,7 +299,7 @@ class TranslateResponse(BaseModel):
     )
     alternatives: list[str] | list[list[str]] | None = Field(default=None, description="When asked for")
     model: str | list[str | None] | None = Field(
-        description="Who translated: a list where texts went to different checkpoints, "
+        description="The checkpoint that translated: a list where texts went to different checkpoints, "
         "null where all came back unchanged; `de-en>en-fr` where one went on with what another gave"
     )
     model_version: str | list[str | None] | None = Field(

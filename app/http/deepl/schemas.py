@@ -185,7 +185,9 @@ class DeepLTranslation(BaseModel):
     billed_characters: int | None = Field(default=None, description="Of the source text, when asked for")
     model_type_used: ModelType | None = Field(default=None, description="When `model_type` was given")
     context_used: bool | None = Field(default=None, description="When `context` was given; false")
-    model: str | None = Field(description="Who translated; null for a text that came back unchanged")
+    model: str | None = Field(
+        description="The checkpoint that translated; null for a text that came back unchanged"
+    )
     model_version: str | None = Field(description="Which of its versions")
     pivot: str | None = Field(default=None, description="Through which language, where not at once")
     missing_terms: list[GlossaryEntry] | None = Field(
@@ -212,7 +214,7 @@ class DeepLUsage(BaseModel):
 
     character_count: int = Field(
         description="Source characters that `/v2/translate` has translated since the process started, for "
-        "this key, or for everybody where no key is needed"
+        "this key, or for all clients where no key is needed"
     )
     character_limit: int = Field(description="There is none; this is the number DeepL writes for that")
 
