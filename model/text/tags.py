@@ -235,6 +235,7 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
         _shares(_token_spans(target), target_words),
         (len(target_words), len(source_words)),
     )
+    _leave_out_marks(weights, _are_marks(source.text, source_words), _are_marks(target.text, target_words))
     root = _tree(tags, len(source.text))
     _count_words(root, source_words)
     _place(root, (0, len(target_words)), weights)
@@ -243,6 +244,17 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
 
 def _words(text: str) -> list[Span]:
     return [match.span() for match in _WORD.finditer(text)]
+
+
+def _are_marks(text: str, words: Sequence[Span]) -> list[bool]:
+    return [not text[begin].isalnum() for begin, _ in words]
+
+
+def _leave_out_marks(weights: list[list[float]], in_source: list[bool], in_target: list[bool]) -> None:
+    """Keeps punctuation that only the translation has out of elements that it stands at the edge of."""
+    for row, is_mark in zip(weights, in_target, strict=True):
+        if is_mark and row and not in_source[row.index(max(row))]:
+            row[:] = [0.0] * len(row)
 
 
 def _token_spans(side: Side) -> list[Span]:

@@ -131,6 +131,8 @@ def set_by_links(source: str, target: str, links: str) -> str:
         ),
         ("<1>one two</1>", "zwei eins noch", "1 0 0", "<1>zwei eins noch</1>"),
         ("in<1>cred</1>ible news", "des nouvelles incroyables", "1 1 0", "des nouvelles <1>incroyables</1>"),
+        ("please <1>do not</1> open", "Por favor, no abre", "0 0 1 2 3", "Por favor, <1>no</1> abre"),
+        ("<1>a, b</1> c", "A, B C", "0 1 2 3", "<1>A, B</1> C"),
         ("<1>a</1> b", "", "", "<1></1>"),
         ("a <1>b</1>", "A", "0", "<1>A</1>"),
     ],
