@@ -54,9 +54,9 @@ class PendingRequest:
         self._results: dict[SentenceJob, list[Hypothesis]] = {}
 
     @property
-    def unanswered(self) -> int:
-        """Number of sentences without an outcome."""
-        return len(self._indices) - len(self._results)
+    def unanswered(self) -> list[SentenceJob]:
+        """The sentences without an outcome."""
+        return [job for job in self._indices if job not in self._results]
 
     def grew(self, job: SentenceJob, token_ids: Sequence[int]) -> None:
         """Record that more tokens of a sentence are certain."""
@@ -321,11 +321,14 @@ class Scheduler:
         for job in pending.jobs:
             del self._pending[job]
         pending.done.cancel()
-        if pending.unanswered:
+        if unanswered := pending.unanswered:
             self._dispatcher.withdraw(pending.jobs)
             # The backlog has already removed sentences whose deadline passed.
-            queued = sum(job.taken is None for job in pending.jobs)
-            self._metrics.count_cancelled(queued=queued, decoding=pending.unanswered - queued)
+            decoding = [job for job in unanswered if job.taken is not None]
+            self._metrics.count_cancelled(queued=len(unanswered) - len(decoding), decoding=len(decoding))
+            # The engines have worked on these: the rate does not fall with every client that leaves.
+            if self._backlog.queued_tokens:
+                self._rate.record(sum(job.cost for job in decoding), 0.0)
 
     def _resolve(self) -> None:
         """Give all results so far to their requests."""

@@ -234,6 +234,20 @@ async def test_throughput_is_only_measured_while_sentences_wait(backend: DoubleB
         assert scheduler._rate.tokens_per_second is not None
 
 
+async def test_work_for_a_client_that_leaves_counts_in_the_throughput(backend: DoubleBackend) -> None:
+    backend.room = 1
+    async with scheduling(backend) as scheduler:
+        leaving = await hold(scheduler, backend)
+        waiting = asyncio.create_task(scheduler.submit(sentences(backend, "x"), soon(), client="another"))
+        await until(lambda: sample(scheduler, "queue_depth") == 1)
+        scheduler._rate.record(1, 1.0)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        assert (scheduler._rate.tokens_per_second or 0) > 1.9
+        backend.gate.set()
+        await waiting
+
+
 async def test_cancelling_the_caller_withdraws_its_sentences(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
@@ -442,10 +456,10 @@ def pending_of(count: int) -> tuple[PendingRequest, list[SentenceJob]]:
 async def test_results_are_in_the_clients_order_whatever_ends_first() -> None:
     pending, (first, second) = pending_of(2)
     pending.finished(second, found(2))
-    assert (pending.done.done(), pending.unanswered) == (False, 1)
+    assert (pending.done.done(), len(pending.unanswered)) == (False, 1)
     pending.grew(first, (1,))
     pending.finished(first, found(1))
-    assert pending.unanswered == 0
+    assert pending.unanswered == []
     assert await pending.done == [found(1), found(2)]
 
 
@@ -454,6 +468,6 @@ async def test_the_first_failure_is_the_answer() -> None:
     pending.finished(second, DecodingError("one"))
     pending.finished(third, DecodingError("two"))
     pending.finished(first, found(1))
-    assert pending.unanswered == 0
+    assert pending.unanswered == []
     with pytest.raises(DecodingError, match="one"):
         await pending.done
