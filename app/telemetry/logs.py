@@ -136,7 +136,7 @@ class BufferedHandler(logging.StreamHandler[TextIO]):
         try:
             # An event does not change, and many lines in a row are formatted in less time.
             self._waiting.append(record if isinstance(record, Event) else self.format(record))
-        except Exception:
+        except Exception:  # as StreamHandler.emit
             self.handleError(record)
 
     def flush(self) -> None:
@@ -147,6 +147,9 @@ class BufferedHandler(logging.StreamHandler[TextIO]):
             lines = [each if isinstance(each, str) else self.format(each) for each in waiting]
             self.stream.write("".join(f"{line}\n" for line in lines))
             super().flush()
+        except Exception:
+            # The event loop would log an error that passes, and so call this again without end.
+            self.handleError(logging.makeLogRecord({"msg": f"{len(waiting)} lines of the log"}))
         finally:
             self.release()
 

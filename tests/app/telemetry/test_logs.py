@@ -88,3 +88,27 @@ def test_the_lines_of_an_iteration_are_written_together_and_in_order() -> None:
     assert (first["event"], first["request_id"], first["status"]) == ("first", "r-1", 200)
     assert (second["event"], second["path"], "request_id" in second) == ("second", "/", False)
     assert third["event"] == "third"
+
+
+def test_a_stream_that_nothing_reads_does_not_occupy_the_event_loop(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Broken(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    handler = BufferedHandler(Broken())
+    handler.setFormatter(JsonFormatter())
+    logger = logging.Logger("app.test")
+    logger.addHandler(handler)
+    faults: list[object] = []
+
+    async def log() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        logger.info("first")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(log())
+    assert faults == []
+    assert "BrokenPipeError" in capsys.readouterr().err
