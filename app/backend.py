@@ -8,9 +8,9 @@ from typing import Protocol
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.self_test import SelfTestSentence
+from model.decode_request import DecodeRequest
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
-from model.request import DecodeRequest
 from model.text.tokenizer import Tokenizer
 
 

@@ -42,7 +42,7 @@ from benchmarks.harness.texts import SENTENCES, EncodedText, random_sentences, r
 from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns
 from model.checkpoint.folder import load_checkpoint
 from model.cli.options import only_checkpoint
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},

@@ -23,7 +23,7 @@ from benchmarks.harness.report import Report, Row
 from benchmarks.harness.texts import random_sentences
 from benchmarks.harness.timing import median, take_turns, timed
 from model.config import TransformerConfig
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 from model.training.optimisation.measurements import SIDES, measured_peak, wait_for
 
 _SHORT, _LONG = 4, 28

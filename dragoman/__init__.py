@@ -5,8 +5,8 @@
 ['Bonjour.']
 """
 
+from model.decode_request import DecodeOptions
 from model.errors import TranslationError
-from model.request import DecodeOptions
 from model.translation.result import Translation
 from model.translation.translator import Translator
 

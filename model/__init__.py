@@ -1,4 +1,4 @@
 """The core: network, decoding and training; knows no HTTP and no asyncio.
 
-`config` is the shape of a network, `request` what a decoder is asked and answers.
+`config` is the shape of a network, `decode_request` what a decoder is asked and answers.
 """

@@ -12,7 +12,7 @@ from app.admission import quota
 from app.admission.quota import SumByName
 from app.backend import Model
 from app.scheduling.fair_queue import FairQueue
-from model.request import DecodeRequest
+from model.decode_request import DecodeRequest
 
 SPAN_SECONDS: Final = 1.0
 

@@ -22,6 +22,7 @@ from app.errors import OutOfMemoryError, ServiceError
 from app.scheduling.backlog import SentenceJob
 from app.scheduling.dispatcher import Dispatcher, Work
 from app.telemetry.metrics import FailureReason
+from model.decode_request import DecodeRequest, Hypothesis
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
 from model.errors import (
@@ -32,7 +33,6 @@ from model.errors import (
     TextTooLongError,
     TranslationError,
 )
-from model.request import DecodeRequest, Hypothesis
 
 logger = logging.getLogger(__name__)
 

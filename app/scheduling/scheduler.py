@@ -14,8 +14,8 @@ from app.scheduling.dispatcher import Dispatcher
 from app.scheduling.engine_worker import EngineWorker, Outcome, StepResults, failure_reason
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
+from model.decode_request import DecodeRequest, Hypothesis
 from model.errors import TextTooLongError
-from model.request import DecodeRequest, Hypothesis
 
 # A request is given up at once if its predicted wait exceeds the time it has left by this factor.
 _PREDICTION_MARGIN = 2.0

@@ -7,7 +7,7 @@ from itertools import islice
 
 from app.translation.catalogue import Hop
 from app.translation.request import Text, TextJob
-from model.request import Hypothesis
+from model.decode_request import Hypothesis
 from model.text.scripts import stable_prefix
 from model.translation.document_translation import DocumentTranslation
 from model.translation.result import finished_text

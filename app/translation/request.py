@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.translation.catalogue import Hop, Route
 from app.translation.glossary_store import StoredGlossary
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.detection import Detection
 from model.text.document import Splitting
 from model.text.formats.markup import Layout

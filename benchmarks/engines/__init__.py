@@ -9,8 +9,8 @@ from typing import Protocol
 import click
 
 from benchmarks.harness.machine import installed_version
+from model.decode_request import DecodeOptions
 from model.errors import NativeError
-from model.request import DecodeOptions
 
 Ids = Sequence[int]
 Translations = list[tuple[int, ...]]

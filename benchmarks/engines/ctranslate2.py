@@ -7,7 +7,7 @@ from pathlib import Path
 import ctranslate2
 
 from benchmarks.engines import Ids, Translations, beams
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 # CTranslate2 cuts longer sources silently; the checkpoint's limit keeps ours shorter.
 _LONGEST_SOURCE = 1024

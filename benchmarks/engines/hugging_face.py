@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM
 
 from benchmarks.engines import Ids, Translations, beams
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 
 class HuggingFaceEngine:

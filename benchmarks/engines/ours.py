@@ -7,12 +7,12 @@ from pathlib import Path
 
 from benchmarks.engines import Ids, Translations
 from model.checkpoint.folder import load_checkpoint
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.device import resolve_precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import engine_factory, torch_engine
 from model.decoding.sentence import Sentence
 from model.errors import TranslationError
-from model.request import DecodeOptions, DecodeRequest
 
 _UNBOUNDED = 10**9
 _Waiting = deque[tuple[int, DecodeRequest]]

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from benchmarks.engines import ENGINES, Engine, EngineSpec, Ids, Translations
 from benchmarks.harness.machine import pin
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
 

@@ -17,11 +17,11 @@ from model.checkpoint.exporting.hugging_face import suitable_architecture
 from model.checkpoint.folder import load_checkpoint, save_checkpoint
 from model.checkpoint.paths import checkpoint_folders
 from model.config import TransformerConfig
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError
 from model.network.layers import FeedForward
 from model.network.transformer import Transformer
 from model.presets import preset
-from model.request import DecodeOptions
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 
 (EMBEDDED,) = checkpoint_folders(Path(__file__).parents[2] / "checkpoints")

@@ -15,6 +15,7 @@ from torch.profiler import ProfilerActivity
 from torch.profiler import profile as profiled
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.kernel_check import Sizes, checks, fuse_steps, kernels_work, require_agreement
@@ -24,7 +25,6 @@ from model.decoding.sentence import Sentence
 from model.network.cuda import choose_attention_kernels
 from model.network.transformer import Transformer
 from model.presets import preset
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
 Figures = dict[str, float]
 _CAPACITY = 128

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.engines import OURS, beams
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
 _START_SECONDS, _ANSWER_SECONDS, _END_SECONDS = 120, 60, 30

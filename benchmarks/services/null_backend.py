@@ -20,9 +20,9 @@ from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
 from model.checkpoint.folder import load_checkpoint
+from model.decode_request import DecodeRequest, Hypothesis
 from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
-from model.request import DecodeRequest, Hypothesis
 
 _MOST_SENTENCES = 256
 

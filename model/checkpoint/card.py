@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, Self, cast
 
+from model.decode_request import DecodeOptions
 from model.errors import UnsupportedLanguageError
-from model.request import DecodeOptions
 from model.text.languages import is_language_code
 from model.validators import require, require_integer
 

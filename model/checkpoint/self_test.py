@@ -16,8 +16,8 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from model.checkpoint.card import Pair
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import CheckpointError, TranslationError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.languages import canonical_code
 from model.text.tokenizer import Tokenizer
 

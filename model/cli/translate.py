@@ -26,7 +26,7 @@ from model.translation.text_lines import LineForm, read_lines
 
 if TYPE_CHECKING:
     from model.checkpoint.card import Pair
-    from model.request import DecodeOptions
+    from model.decode_request import DecodeOptions
     from model.translation.corpus import CorpusJob
     from model.translation.translator import Translator
 

@@ -14,10 +14,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeRequest
 from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
 from model.decoding.sentence import Sentence, length_bounds
 from model.errors import InputError, TextTooLongError
-from model.request import DecodeRequest
 from model.validators import require_integer
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from model.checkpoint.folder import Checkpoint
 from model.checkpoint.manifest import ORIGIN
 from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
+from model.decode_request import MAX_BEAM_SIZE
 from model.decoding import gpu_plan
 from model.decoding.device import Precision, free_gpu_memory, resolve_device, resolve_precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
 from model.errors import ConfigError, NativeError
-from model.request import MAX_BEAM_SIZE
 from model.validators import require_torch
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TypeVar
 
 from model.config import TransformerConfig
+from model.decode_request import STOPS, Hypothesis
 from model.decoding.runner import Interrupt, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, NativeError, NotFiniteError
@@ -29,7 +30,6 @@ from model.native.structures import (
 )
 from model.native.tensors import TensorReader, Weights
 from model.network.parameters import parameter_shapes
-from model.request import STOPS, Hypothesis
 from model.validators import require, require_integer
 
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from model.decode_request import Hypothesis
 from model.decoding.sentence import Sentence
 from model.errors import TranslationError
-from model.request import Hypothesis
 
 Result = list[Hypothesis] | TranslationError
 

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
+from model.decode_request import (
+    MAX_PHRASE_TOKENS,
+    MAX_PHRASES,
+    DecodeOptions,
+    DecodeRequest,
+    Hypothesis,
+    Phrase,
+)
 from model.errors import InputError, TextTooLongError
-from model.request import MAX_PHRASE_TOKENS, MAX_PHRASES, DecodeOptions, DecodeRequest, Hypothesis, Phrase
 
 if TYPE_CHECKING:  # so that PyTorch is enough to decode
     from model.checkpoint.shortlist import Ids, Shortlist

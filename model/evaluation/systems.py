@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from model.checkpoint.card import Pair
+from model.decode_request import DecodeOptions
 from model.evaluation import METRIC_NAMES
 from model.evaluation.scores import ScoredSentence, TranslationScores, score_sentences, score_translations
 from model.evaluation.significance import Estimates, bootstrap
 from model.evaluation.text import EvaluationText
-from model.request import DecodeOptions
 from model.translation.translator import Translator
 
 

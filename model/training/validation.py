@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoint.self_test import SelfTestSentence, find_self_test
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import native_factory, torch_engine
@@ -25,7 +26,6 @@ from model.evaluation import Metric
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
 from model.training.config.run import Precision
 from model.training.data.batches import Batch

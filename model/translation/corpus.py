@@ -22,8 +22,8 @@ import fsspec.core
 from fsspec import AbstractFileSystem
 
 from model.checkpoint.card import Pair
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError, InputError
-from model.request import DecodeOptions
 from model.translation.text_lines import LineForm, read_lines
 from model.translation.translator import Translator
 

@@ -12,8 +12,7 @@ from itertools import compress, islice
 from typing import Self
 
 from model.checkpoint.card import ModelCard, Pair
-from model.errors import TextTooLongError
-from model.request import (
+from model.decode_request import (
     MAX_PHRASE_TOKENS,
     MAX_PHRASES,
     DecodeOptions,
@@ -21,6 +20,7 @@ from model.request import (
     Hypothesis,
     Phrase,
 )
+from model.errors import TextTooLongError
 from model.text.document import Document, Splitting
 from model.text.glossary import Glossary
 from model.text.languages import canonical_code, known_code

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
-from model.request import Hypothesis
+from model.decode_request import Hypothesis
 
 Kind = Literal["loop", "unfinished", "empty", "copy", "length"]
 """What is wrong with a translation.

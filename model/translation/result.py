@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
 from model.text.tags import Side, set_tags, without_tags

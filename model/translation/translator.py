@@ -14,12 +14,12 @@ from typing import BinaryIO, Self, overload
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.device import Precision, available_cores
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
 from model.decoding.runner import Result
 from model.errors import TextTooLongError, TranslationError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.formats.formats import read_file, suffix_of
 from model.text.formats.markup import layout_of

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from app.backend import LoadedModel, Model
 from model.checkpoint.card import ModelCard, Pair
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import TokenizerSettings
 
 _SECONDS = 0.002

@@ -11,8 +11,8 @@ from app.scheduling import engine_worker
 from app.scheduling.backlog import SentenceJob
 from app.scheduling.engine_worker import EngineBatch
 from app.settings import Settings
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.runner import Result, SilentObserver
-from model.request import DecodeOptions, DecodeRequest
 from model.translation.translator import Translator
 from tests.app.conftest import application, client_of, serving
 from tests.model.native_library import needs_native

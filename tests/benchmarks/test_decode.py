@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.decode import Plan, measure, overview
 from benchmarks.engines import ENGINES, EngineSpec, Ids, Translations, absent, opponent_of, reference_of
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 from tests.benchmarks.commands import run
 
 PEERS = ("hugging-face-float32", "ctranslate2-float32")

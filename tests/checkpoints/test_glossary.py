@@ -2,7 +2,7 @@
 
 import re
 
-from model.request import MAX_PHRASES
+from model.decode_request import MAX_PHRASES
 from model.translation.translator import Translator
 from tests.embedded import EMBEDDED
 

@@ -21,10 +21,10 @@ from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import write_shortlist
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
+from model.decode_request import DecodeOptions
 from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
 from model.memory import release_memory
-from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
 from model.validators import require_choice
 

@@ -14,9 +14,9 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
+from model.decode_request import Hypothesis
 from model.decoding.pytorch.search.step import Choice, FinalHypothesis, take_rows
 from model.network.slot_tensors import SlotTensors
-from model.request import Hypothesis
 
 
 class TokenHistory(SlotTensors):

@@ -12,9 +12,9 @@ from typing import Any, Self, cast
 
 from model.checkpoint.card import ModelCard
 from model.config import FORMER_FIELDS, TransformerConfig
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError
 from model.presets import preset
-from model.request import DecodeOptions
 from model.text.languages import is_language_code
 from model.training.config.data import (
     AugmentationConfig,

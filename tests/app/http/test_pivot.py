@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from app.scheduling.scheduler import ModelRequest, Results, Scheduler
+from model.decode_request import DecodeRequest
 from model.decoding.sentence import Sentence
-from model.request import DecodeRequest
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, DoubleEngine, take_steps
 

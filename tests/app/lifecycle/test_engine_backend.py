@@ -17,11 +17,11 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import PROVENANCE, read_json
 from model.checkpoint.self_test import PROVENANCE_KEY, SelfTestSentence
 from model.checkpoint.weights import WEIGHTS
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, ConfigError
 from model.native.shared_weights import SharedWeights, WeightsHolder
-from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
 from tests.model.shortlists import shortlist_of
 from tests.model.weights_holder import answering_holder, wait_until

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowQuota, SentenceJob
-from model.request import DecodeOptions, DecodeRequest
+from model.decode_request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")
 MINIMUM = 8

@@ -25,10 +25,10 @@ from app.scheduling.engine_worker import (
     as_failure,
     failure_reason,
 )
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.runner import Progress, SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend, DoubleEngine
 from tests.app.scheduling.test_dispatcher import put
 

@@ -14,8 +14,8 @@ from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.backlog import SentenceJob
 from app.scheduling.scheduler import PendingRequest, Scheduler
 from app.telemetry.metrics import Metrics
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from tests.app.double import DoubleBackend
 from tests.app.scheduling.test_backlog import job
 

@@ -9,7 +9,7 @@ from app.translation.catalogue import Catalogue
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
 from app.translation.request import Text, TranslationRequest
-from model.request import Hypothesis
+from model.decode_request import Hypothesis
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend
 

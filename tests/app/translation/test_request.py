@@ -5,8 +5,8 @@ import pytest
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
 from app.translation.request import Text, TranslationRequest
+from model.decode_request import Hypothesis
 from model.errors import DecodingError
-from model.request import Hypothesis
 from model.text.detection import Detection
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend

@@ -13,8 +13,8 @@ from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
 from app.translation.request import TranslationRequest
 from app.translation.second_attempts import SecondAttempts
+from model.decode_request import Hypothesis
 from model.errors import DecodingError
-from model.request import Hypothesis
 from model.translation.result import SentenceTranslation
 from tests.app.double import DoubleBackend
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.engines.ours import load_reference
 from benchmarks.engines.weights import SHAPES, random_checkpoint
 from benchmarks.harness.texts import random_sentences
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 
 GREEDY = DecodeOptions(strategy="greedy", max_length=7)
 

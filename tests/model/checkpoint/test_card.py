@@ -5,8 +5,8 @@ import time
 import pytest
 
 from model.checkpoint.card import ModelCard
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError, UnsupportedLanguageError
-from model.request import DecodeOptions
 from tests.tiny import tiny_card
 
 CARD = tiny_card(pairs=(("en", "fr"), ("en", "de"), ("fr", "en")), decoding=DecodeOptions(strategy="greedy"))

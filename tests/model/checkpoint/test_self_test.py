@@ -19,8 +19,8 @@ from model.checkpoint.self_test import (
     require_self_test,
     self_test_sentences,
 )
+from model.decode_request import DecodeRequest, Hypothesis
 from model.errors import CheckpointError
-from model.request import DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from model.checkpoint.editing import replace_card
 from model.checkpoint.folder import load_checkpoint
 from model.cli.main import main
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 from tests.conftest import PHRASES
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeRequest
 from model.decoding.runner import Interrupt, Result, Runner
 from model.decoding.sentence import Sentence
-from model.request import DecodeRequest
 
 
 def run_through(

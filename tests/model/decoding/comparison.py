@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from model.decode_request import Hypothesis
 from model.decoding.runner import Result
-from model.request import Hypothesis
 
 
 def assert_same(result: Result, expected: Sequence[Hypothesis]) -> None:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest
 from tests.model.tiny_networks import randomised, tiny_config
 
 VOCAB = 13

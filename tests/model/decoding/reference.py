@@ -8,10 +8,10 @@ from itertools import product
 
 import torch
 
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.random_numbers import uniform
 from model.decoding.sentence import length_bounds
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
 INF = math.inf
 Tokens = tuple[int, ...]

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from model.decode_request import Hypothesis
 from model.decoding.runner import Interrupt, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
-from model.request import Hypothesis
 
 
 class ScriptedRunner:

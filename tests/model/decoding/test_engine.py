@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, InputError, TextTooLongError
-from model.request import DecodeRequest
 from tests.model.decoding.networks import EOS, PAD, request
 from tests.model.decoding.scripted_runner import ScriptedRunner, echo
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Phrase
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
 from model.decoding.runner import SilentObserver
@@ -16,7 +17,6 @@ from model.decoding.sentence import length_bounds
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
-from model.request import STOPS, DecodeOptions, DecodeRequest, Phrase
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder, missing

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import pytest
 import torch
 
+from model.decode_request import DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
 from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
@@ -16,7 +17,6 @@ from model.decoding.sentence import Sentence
 from model.native.binding import Library
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
-from model.request import DecodeRequest, Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens

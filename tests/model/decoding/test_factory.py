@@ -13,6 +13,7 @@ import pytest
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.weights import StorageType
+from model.decode_request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
@@ -20,7 +21,6 @@ from model.decoding.runner import Runner
 from model.errors import CheckpointError, ConfigError, TextTooLongError
 from model.native.binding import ENVIRONMENT
 from model.network.transformer import Transformer
-from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
 from tests.model.decoding.networks import lively_network
 from tests.model.native_library import needs_native

@@ -16,12 +16,12 @@ from functools import cache
 import pytest
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.device import Precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory, torch_factory
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from tests.embedded import EMBEDDED
 from tests.model.decoding.everyday_sentences import ENVIRONMENT, everyday_sentences
 from tests.model.native_library import needs_native

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from model.decode_request import DecodeRequest
 from model.decoding.device import Precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
@@ -16,7 +17,6 @@ from model.decoding.pytorch.device_memory import apply_precision
 from model.decoding.runner import Result
 from model.errors import NotFiniteError
 from model.network.transformer import Transformer
-from model.request import DecodeRequest
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request
 from tests.model.native_library import native_engine, needs_native

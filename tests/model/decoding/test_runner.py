@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.decode_request import DecodeRequest
 from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Progress, Runner
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
-from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences

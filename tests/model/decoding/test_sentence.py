@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 
 from model.config import TransformerConfig
+from model.decode_request import Phrase
 from model.decoding.sentence import Sentence, check_ids, check_source
 from model.errors import InputError, TextTooLongError
-from model.request import Phrase
 from tests.model.decoding.networks import BOS, EOS, PAD, request
 
 CONFIG = TransformerConfig(source_vocab_size=8, target_vocab_size=9, max_positions=12)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from model.checkpoint.card import Pair
+from model.decode_request import DecodeOptions
 from model.evaluation.text import HeldOut
 from model.evaluation.tuning import best_trial, searches, try_searches
-from model.request import DecodeOptions
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
 TEXTS = (

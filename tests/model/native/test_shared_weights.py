@@ -155,7 +155,7 @@ import socket, sys
 from model.checkpoint.folder import load_checkpoint
 from model.decoding.native_runner import NativeNetwork
 from model.native.shared_weights import SharedWeights
-from model.request import DecodeOptions, DecodeRequest
+from model.decode_request import DecodeOptions, DecodeRequest
 from tests.model.native_library import engine_over
 
 memory = SharedWeights(socket.socket(fileno=int(sys.argv[1]))).open("a")

@@ -3,12 +3,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Result
 from model.errors import DecodingError, NativeError
 from model.evaluation.scores import TranslationScores
 from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer

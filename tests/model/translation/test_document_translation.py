@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.decode_request import DecodeOptions, Hypothesis
 from model.errors import ConfigError, DecodingError, TextTooLongError, UnsupportedLanguageError
-from model.request import DecodeOptions, Hypothesis
 from model.text.tags import closing_tag, opening_tag
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation as Document

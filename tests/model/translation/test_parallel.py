@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.errors import InputError
-from model.request import DecodeRequest
 from model.translation.translator import decode_in_parallel
 from tests.model.decoding.networks import PAD, request
 from tests.model.decoding.scripted_runner import ScriptedRunner, echo

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.request import Hypothesis
+from model.decode_request import Hypothesis
 from model.translation.quality_checks import diagnose
 
 SOURCE = "a b c d"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request

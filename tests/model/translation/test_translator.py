@@ -13,9 +13,9 @@ import torch
 
 import dragoman
 from model.checkpoint.folder import load_checkpoint
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.factory import torch_engine
 from model.errors import CheckpointError, ConfigError, DecodingError, UnsupportedLanguageError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.translation.document_translation import with_alternatives
 from model.translation.translator import Translator
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.decode_request import STOPS
 from model.decoding.pytorch.search.phrases import PhraseBanks
 from model.decoding.pytorch.search.step import (
     Choice,
@@ -21,7 +22,6 @@ from model.decoding.pytorch.search.step import (
 )
 from model.decoding.pytorch.slot_options import OptionRows
 from model.network.slot_tensors import SlotTensors
-from model.request import STOPS
 
 _FIRST, _COUNT, _POOL = map(STOPS.index, ("first", "count", "pool"))
 

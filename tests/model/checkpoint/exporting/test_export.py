@@ -10,8 +10,8 @@ import sentencepiece
 
 from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError
-from model.request import DecodeOptions
 from model.translation.translator import Translator
 from tests.embedded import EMBEDDED, ROOT
 

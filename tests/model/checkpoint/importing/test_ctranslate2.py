@@ -17,7 +17,7 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.formats.ctranslate2 import recognises
 from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.importer import import_model
-from model.request import DecodeOptions
+from model.decode_request import DecodeOptions
 from model.translation.translator import Translator
 from tests.conftest import PHRASES
 from tests.model.checkpoint.importing.ctranslate2_models import random_spec, save

@@ -19,9 +19,9 @@ from model.checkpoint.importing.formats.ctranslate2.text import (
     arrange,
     read_pieces,
 )
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_engine
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest
 from tests.model.checkpoint.importing import hugging_face_folders as families
 from tests.model.checkpoint.importing.ctranslate2_models import DIM, POSITIONS, random_spec, save
 

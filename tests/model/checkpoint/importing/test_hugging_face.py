@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import native_factory, torch_factory
 from model.native.binding import runnable_variants
-from model.request import DecodeRequest
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.native_library import HAS_COMPILER
 

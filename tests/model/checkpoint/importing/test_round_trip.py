@@ -10,9 +10,9 @@ import pytest
 from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.importing.importer import import_model
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_factory
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.checkpoint.importing.test_hugging_face import random_sources
 from tests.model.tiny_networks import randomised

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.checkpoint.importing.recognise import recognise
+from model.decode_request import DecodeOptions
 from model.errors import CheckpointError
-from model.request import DecodeOptions
 from model.translation.translator import Translator
 from tests.model.checkpoint.importing.refusals import refused
 from tests.model.checkpoint.importing.test_ctranslate2 import MODELS

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.batch_state import BatchState
 from model.decoding.pytorch.slot_options import ActiveFeatures
@@ -16,7 +17,6 @@ from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
-from model.request import DecodeRequest
 from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.pytorch.legality import LegalityCheck
 from tests.model.decoding.test_equivalence_reference import OPTIONS, POSITIONS

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch import cuda_graphs
 from model.decoding.pytorch.cuda_graphs import CudaGraphs, count_graphs
@@ -19,7 +20,6 @@ from model.decoding.pytorch.static_runner import StaticBatch, StaticRunner
 from model.decoding.runner import Result
 from model.errors import DeviceLostError
 from model.network.transformer import Transformer
-from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import lively_network, request, sentences

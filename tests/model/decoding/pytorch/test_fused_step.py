@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from model.decode_request import DecodeRequest
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
 from model.errors import NotFiniteError
 from model.network.transformer import Transformer
-from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences

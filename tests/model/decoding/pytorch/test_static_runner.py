@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.decode_request import DecodeRequest
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_rows, pad_to_bucket
 from model.decoding.pytorch.static_runner import StaticRunner, doubling, rounded_up
 from model.decoding.pytorch.torch_runner import TorchRunner
@@ -13,7 +14,6 @@ from model.decoding.runner import Interrupt, Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.network.transformer import Transformer
-from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences

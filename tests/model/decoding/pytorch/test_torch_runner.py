@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from model.decode_request import DecodeRequest
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
-from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences

@@ -5,8 +5,8 @@ from typing import get_type_hints
 import pytest
 
 from model.config import TransformerConfig
+from model.decode_request import DecodeOptions
 from model.errors import ConfigError
-from model.request import DecodeOptions
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.config.fields import build, choices, field_docs, value_kinds
 from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig, ScheduleConfig

@@ -9,10 +9,10 @@ import pytest
 
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.importer import import_model
+from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import engine_factory
 from model.native.binding import ENVIRONMENT
-from model.request import DecodeRequest
 from model.translation.translator import Translator
 from tests.model.checkpoint.importing.marian.folders import SHORTLIST, make, shortlist_bytes
 from tests.model.native_library import needs_native

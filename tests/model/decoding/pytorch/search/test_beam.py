@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
+from model.decode_request import STOPS, Hypothesis
 from model.decoding.factory import torch_engine
 from model.decoding.pytorch.search.beam import is_settled
-from model.request import STOPS, Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, UNK, TableNetwork, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
