@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.checkpoint.card import ModelCard
-from model.checkpoint.importing.recognise import import_advice
+from model.checkpoint.importing.formats import import_advice
 from model.checkpoint.manifest import (
     PROVENANCE,
     check_format_version,

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from model.checkpoint.importing.recognise import recognise
+from model.checkpoint.importing.formats import recognise
 from model.errors import ConfigError
 
 CONFIG = "config.json"

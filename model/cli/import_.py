@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.recognise import FORMATS
+from model.checkpoint.importing.formats import FORMATS
 from model.cli.main import Misuse
 from model.cli.options import output_folder, require_replaceable, storage_option
 from model.text.languages import is_language_code

@@ -19,11 +19,10 @@ from ctranslate2.specs.transformer_spec import (
 )
 from torch import Tensor
 
-from model.checkpoint.exporting.description import never_produced
 from model.checkpoint.folder import Checkpoint
 from model.checkpoint.importing.formats.ctranslate2.network import variable_name
-from model.checkpoint.importing.formats.ctranslate2.text import NEVER
 from model.checkpoint.importing.parameters import Parameter
+from model.checkpoint.importing.vocabulary import NEVER
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
 from model.text.tokenizer import copy_tokenizer
@@ -50,7 +49,7 @@ def write_ctranslate2(checkpoint: Checkpoint, folder: Path, quantization: str) -
     """
     card, config = checkpoint.card, checkpoint.config
     longest = max(config.max_positions, card.max_source_length, card.max_target_length)
-    ruled_out = never_produced(checkpoint)
+    ruled_out = config.never_produced(checkpoint.tokenizer.target_tag_ids)
     spec = transformer_spec(checkpoint.network(), positions=longest + 1, never_produced=ruled_out)
     tokenizer = checkpoint.tokenizer
     sources = tokenizer.source_pieces(range(config.source_vocab_size))

@@ -31,7 +31,6 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from model.checkpoint.exporting.description import never_produced
 from model.checkpoint.folder import Checkpoint
 from model.checkpoint.importing.formats.hugging_face.network import BART, FINAL_BIAS
 from model.checkpoint.importing.parameters import Parameter
@@ -239,7 +238,7 @@ def write_hugging_face(checkpoint: Checkpoint, folder: Path, architecture: str, 
         pad_token_id=config.pad_id,
         eos_token_id=config.eos_id,
         decoder_start_token_id=config.decoder_start_id,
-        suppress_tokens=never_produced(checkpoint),
+        suppress_tokens=config.never_produced(checkpoint.tokenizer.target_tag_ids),
     )
     was_shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

@@ -7,8 +7,8 @@ from typing import cast
 
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.folder import Checkpoint, load_checkpoint
-from model.checkpoint.importing.foreign import ForeignModel, Reader
-from model.checkpoint.importing.recognise import FORMATS, Format, recognise
+from model.checkpoint.importing.formats import FORMATS, Format, recognise
+from model.checkpoint.importing.reader import ForeignModel, Reader
 from model.checkpoint.manifest import (
     ORIGIN,
     check_format_version,

@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensors, Part
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read, RowReading

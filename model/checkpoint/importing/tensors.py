@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.reader import refusal
 from model.checkpoint.weights import StorageType, StoredTensor, row_blocks
 from model.checkpoint.writing import Read, RowReading
 from model.errors import CheckpointError

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, checksums, refusal
 from model.checkpoint.importing.formats.ctranslate2 import read_folder
-from model.checkpoint.importing.text import Readme, chosen_pairs
+from model.checkpoint.importing.languages import Readme, chosen_pairs
+from model.checkpoint.importing.reader import ForeignModel, checksums, refusal
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import is_language_code

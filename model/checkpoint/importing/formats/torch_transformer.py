@@ -24,22 +24,7 @@ from typing import Any
 import numpy as np
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import (
-    Fields,
-    ForeignModel,
-    ForeignText,
-    card_name,
-    checksums,
-    refusal,
-)
-from model.checkpoint.importing.formats.ctranslate2.text import (
-    NEVER,
-    SpecialTokens,
-    Vocabularies,
-    arrange,
-    kind_of_pieces,
-    tokenizer_files,
-)
+from model.checkpoint.importing.languages import Readme, chosen_pairs
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,
@@ -48,13 +33,29 @@ from model.checkpoint.importing.parameters import (
     read_parameters,
     table_positions,
 )
+from model.checkpoint.importing.reader import (
+    Fields,
+    ForeignModel,
+    ForeignText,
+    card_name,
+    checksums,
+    network_config,
+    refusal,
+)
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.tensors import ForeignTensor, Part
-from model.checkpoint.importing.text import Readme, chosen_pairs
+from model.checkpoint.importing.vocabulary import (
+    NEVER,
+    SpecialTokens,
+    Vocabularies,
+    arrange,
+    kind_of_pieces,
+    tokenizer_files,
+)
 from model.checkpoint.manifest import read_any_json
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
-from model.errors import CheckpointError, ConfigError
+from model.errors import CheckpointError
 from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY, TokenizerSettings
 
 DESCRIPTION = "transformer.json"
@@ -208,40 +209,34 @@ class _Network:
         """
         source, target, described = vocabularies.source, vocabularies.target, self._description
         bias = f"{self._names['output'].removesuffix('weight')}bias"
-        try:
-            return TransformerConfig.from_dict(
-                {
-                    "source_vocab_size": len(source.pieces),
-                    "target_vocab_size": len(target.pieces),
-                    "model_dim": self._model_dim,
-                    "num_heads": described.integer("num_heads", 1),
-                    "num_encoder_layers": self._depth("encoder"),
-                    "num_decoder_layers": self._depth("decoder"),
-                    "ffn_dim": self._ffn_dim,
-                    "activation": described.choice("activation", _ACTIVATIONS),
-                    "attention_bias": self._has_biases,
-                    "ffn_bias": self._has_biases,
-                    "output_bias": bias in self._weights or target.known < len(target.pieces),
-                    "scale_embeddings": described.flag("scale_embeddings"),
-                    "norm_position": "pre" if described.flag("norm_first") else "post",
-                    "norm_bias": self._has_biases,
-                    "norm_epsilon": described.number("layer_norm_eps"),
-                    "final_norm": any(
-                        f"{self._prefix}{stack}.norm.weight" in self._weights for stack in _STACKS
-                    ),
-                    "tie": find_tie(
-                        self._weights,
-                        self._names["source_embedding"],
-                        self._names["target_embedding"],
-                        self._names["output"],
-                        can_share=np.array_equal(source.rows, target.rows),
-                    ),
-                    **self._position_fields(),
-                    **vocabularies.special_ids,
-                }
-            )
-        except ConfigError as error:
-            raise CheckpointError(f"{self._weights.path}: {error}") from error
+        values: dict[str, object] = {
+            "source_vocab_size": len(source.pieces),
+            "target_vocab_size": len(target.pieces),
+            "model_dim": self._model_dim,
+            "num_heads": described.integer("num_heads", 1),
+            "num_encoder_layers": self._depth("encoder"),
+            "num_decoder_layers": self._depth("decoder"),
+            "ffn_dim": self._ffn_dim,
+            "activation": described.choice("activation", _ACTIVATIONS),
+            "attention_bias": self._has_biases,
+            "ffn_bias": self._has_biases,
+            "output_bias": bias in self._weights or target.known < len(target.pieces),
+            "scale_embeddings": described.flag("scale_embeddings"),
+            "norm_position": "pre" if described.flag("norm_first") else "post",
+            "norm_bias": self._has_biases,
+            "norm_epsilon": described.number("layer_norm_eps"),
+            "final_norm": any(f"{self._prefix}{stack}.norm.weight" in self._weights for stack in _STACKS),
+            "tie": find_tie(
+                self._weights,
+                self._names["source_embedding"],
+                self._names["target_embedding"],
+                self._names["output"],
+                can_share=np.array_equal(source.rows, target.rows),
+            ),
+            **self._position_fields(),
+            **vocabularies.special_ids,
+        }
+        return network_config(self._weights.path, values)
 
     def tensors(self, config: TransformerConfig, vocabularies: Vocabularies) -> dict[str, Read]:
         """Returns how to read every parameter.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.importing.formats import recognise
 from model.checkpoint.importing.formats.argos import read, recognises
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.recognise import recognise
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing.refusals import refused
 from tests.model.checkpoint.importing.test_ctranslate2 import (

@@ -11,13 +11,13 @@ import pytest
 from ctranslate2.converters.transformers import _MODEL_LOADERS
 from transformers import PreTrainedModel
 
-from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
+from model.checkpoint.importing.formats.ctranslate2 import read_pieces
+from model.checkpoint.importing.formats.ctranslate2.model_file import BinaryModel
 from model.checkpoint.importing.formats.ctranslate2.network import Network
-from model.checkpoint.importing.formats.ctranslate2.text import (
+from model.checkpoint.importing.vocabulary import (
     SpecialTokens,
     Vocabularies,
     arrange,
-    read_pieces,
 )
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_engine

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.importing.formats import FORMATS, recognise
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.recognise import FORMATS, recognise
 from model.checkpoint.paths import served_folders
 from model.cli import main
 from model.errors import CheckpointError, ConfigError

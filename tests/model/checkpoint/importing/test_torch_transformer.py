@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.importing.formats import recognise
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.recognise import recognise
 from model.decode_request import DecodeOptions
 from model.errors import CheckpointError
 from model.translation.translator import Translator

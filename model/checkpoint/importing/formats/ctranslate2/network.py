@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
-from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
-from model.checkpoint.importing.formats.ctranslate2.text import NEVER, Vocabulary
+from model.checkpoint.importing.formats.ctranslate2.model_file import BinaryModel
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,
@@ -22,10 +20,11 @@ from model.checkpoint.importing.parameters import (
     read_parameters,
     table_positions,
 )
+from model.checkpoint.importing.reader import network_config, refusal
 from model.checkpoint.importing.tensors import Part
+from model.checkpoint.importing.vocabulary import NEVER, Vocabulary
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
-from model.errors import CheckpointError, ConfigError
 
 _HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}
 _NEWEST_REVISION = 7
@@ -176,10 +175,7 @@ class Network:
         }
         if value := file.number("decoder/alibi", 0):
             raise refusal(file.path, "decoder/alibi", "0, as these positions cannot be computed", value)
-        try:
-            return TransformerConfig.from_dict(values)
-        except ConfigError as error:
-            raise CheckpointError(f"{file.path}: {error}") from error
+        return network_config(file.path, values)
 
     def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
         """Returns how to read every parameter, none of which is read before.

@@ -14,13 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import (
-    Fields,
-    ForeignModel,
-    ForeignText,
-    card_name,
-    checksums,
-)
 from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
 from model.checkpoint.importing.formats.hugging_face.tokenizers import (
     SETTINGS,
@@ -28,8 +21,16 @@ from model.checkpoint.importing.formats.hugging_face.tokenizers import (
     present,
     read_tokenizer,
 )
+from model.checkpoint.importing.languages import Readme
+from model.checkpoint.importing.reader import (
+    Fields,
+    ForeignModel,
+    ForeignText,
+    card_name,
+    checksums,
+)
 from model.checkpoint.importing.state_dict import StateDict
-from model.checkpoint.importing.text import Readme
+from model.checkpoint.importing.vocabulary import NEVER
 from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
@@ -67,8 +68,6 @@ _UNUSUAL = {
     "nllb-moe": "mixtures of experts cannot be computed; its dense distillations can",
     "fsmt": "FSMT is not read; the original fairseq model converts to CTranslate2 with ct2-fairseq-converter",
 }
-_NEVER = -1e4
-"""An output bias so low that the probability is 0."""
 
 
 def recognises(path: Path) -> bool:
@@ -237,5 +236,5 @@ def _check_sizes(fields: Fields, network: Network) -> None:
 def _without(ids: Sequence[int], bias: Read) -> StoredTensor:
     """Returns an output bias that suppresses ids, so that the probabilities of the others add up to 1."""
     values = bias().floats().copy()
-    values[ids] = _NEVER
+    values[ids] = NEVER
     return StoredTensor(values, "float32")

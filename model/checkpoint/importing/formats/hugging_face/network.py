@@ -19,8 +19,8 @@ from typing import cast
 
 import numpy as np
 
-from model.checkpoint.importing.foreign import Fields
 from model.checkpoint.importing.parameters import Parameter, Table, find_tie, in_layers, read_parameters
+from model.checkpoint.importing.reader import Fields
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.tensors import Part
 from model.checkpoint.writing import Read

@@ -6,28 +6,24 @@ sentencepiece.bpe.model                   fairseq's (NLLB, mBART): SentencePiece
 spiece.model, or tokenizer.json           T5's: SentencePiece ids, then sentinels
 """
 
-from collections.abc import Mapping, Sequence
+import base64
+import binascii
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.checkpoint.card import Pair, every_pair
 from model.checkpoint.exporting import DESCRIPTION
-from model.checkpoint.importing.foreign import Fields, ForeignText, refusal
-from model.checkpoint.importing.formats.hugging_face.unigram import (
-    TOKENIZER,
-    has_unigram,
-    sentencepiece_model,
-)
-from model.checkpoint.importing.text import (
+from model.checkpoint.importing.languages import (
     Readme,
     chosen_pairs,
-    filled,
     language_tags,
-    load_sentencepiece,
     named_sides,
-    pieces_of,
     used_tags,
 )
+from model.checkpoint.importing.reader import Fields, ForeignText, refusal
+from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import bare_tag
@@ -55,6 +51,11 @@ _M2M_LANGUAGES = """
     oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh
     zu
 """  # fmt: skip
+
+
+_TOKENIZER = "tokenizer.json"
+_UNIGRAM = 1
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +95,12 @@ def read_tokenizer(request: Request) -> ForeignText:
         return _exported(request, own) if own and own.get("prepare") == "dragoman" else _marian(request)
     if (folder / _FAIRSEQ).is_file():
         return _m2m(request) if (folder / _VOCABULARY).is_file() else _fairseq(request)
-    if request.config.get("model_type") == "mbart" and has_unigram(folder):
+    if request.config.get("model_type") == "mbart" and _has_unigram(folder):
         return _fairseq(request)
     is_t5 = request.config.get("model_type") in ("t5", "mt5")
-    if (folder / _T5).is_file() or (is_t5 and has_unigram(folder)):
+    if (folder / _T5).is_file() or (is_t5 and _has_unigram(folder)):
         return _t5(request)
-    found = "; its tokenizer.json alone is not read" if (folder / "tokenizer.json").is_file() else ""
+    found = "; its tokenizer.json alone is not read" if (folder / _TOKENIZER).is_file() else ""
     raise CheckpointError(f"{folder} must hold {_MARIAN[0]}, {_FAIRSEQ} or {_T5}{found}")
 
 
@@ -336,4 +337,76 @@ def _model(folder: Path, name: str) -> tuple[Path, bytes | None]:
     """Returns the file that holds the model, and the model itself if that file is a tokenizer.json."""
     if (folder / name).is_file():
         return folder / name, None
-    return folder / TOKENIZER, sentencepiece_model(folder / TOKENIZER)
+    return folder / _TOKENIZER, _sentencepiece_model(folder / _TOKENIZER)
+
+
+def _has_unigram(folder: Path) -> bool:
+    """Returns whether a folder has a `tokenizer.json` with a unigram model."""
+    path = folder / _TOKENIZER
+    model = read_json(path).get("model") if path.is_file() else None
+    return isinstance(model, Mapping) and model.get("type") == "Unigram"
+
+
+def _sentencepiece_model(path: Path) -> bytes:
+    """Returns a SentencePiece model with the pieces, scores and normalisation of a unigram tokenizer.
+
+    Raises:
+        CheckpointError: If a field is missing or malformed.
+    """
+    content = read_json(path)
+    model, added = content.get("model"), content.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
+    unknown = model.get("unk_id") if isinstance(model, Mapping) else None
+    if not isinstance(vocabulary, list) or not all(map(_is_entry, vocabulary)):
+        raise refusal(path, "model.vocab", "a list of pieces with scores", vocabulary)
+    listed = added if isinstance(added, list) else []
+    specials = {each.get("content") for each in listed if isinstance(each, Mapping) and each.get("special")}
+    pieces = []
+    for id_, (piece, score) in enumerate(vocabulary):
+        kind = _UNKNOWN if id_ == unknown else _CONTROL if piece in specials else _NORMAL
+        text = piece.encode("utf-8", errors="replace")
+        fields = [_bytes_field(1, text), b"\x15", struct.pack("<f", score), _integer_field(3, kind)]
+        pieces.append(_bytes_field(1, b"".join(fields)))
+    normaliser = _bytes_field(2, _charsmap(path, content.get("normalizer"))) + b"".join(
+        _integer_field(field, 1)
+        for field in (3, 4, 5)  # a space first, no repeated spaces, spaces as U+2581
+    )
+    return b"".join(pieces) + _bytes_field(2, _integer_field(3, _UNIGRAM)) + _bytes_field(3, normaliser)
+
+
+def _is_entry(entry: object) -> bool:
+    piece, score = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
+    return isinstance(piece, str) and isinstance(score, int | float)
+
+
+def _charsmap(path: Path, normaliser: object) -> bytes:
+    """Returns SentencePiece's compiled rules of normalisation; nothing if there are none."""
+    for part in _parts(normaliser):
+        if part.get("type") == "Precompiled":
+            rules = part.get("precompiled_charsmap")
+            try:
+                return base64.b64decode(rules if isinstance(rules, str) else "", validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise refusal(path, "precompiled_charsmap", "base64", rules) from error
+    return b""
+
+
+def _parts(normaliser: object) -> Iterable[Mapping[str, object]]:
+    if not isinstance(normaliser, Mapping):
+        return []
+    inner = normaliser.get("normalizers")
+    return [each for each in inner if isinstance(each, Mapping)] if isinstance(inner, list) else [normaliser]
+
+
+def _bytes_field(number: int, content: bytes) -> bytes:
+    """Returns a field of a protocol buffer that holds bytes."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _integer_field(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    low = value & 0x7F
+    return bytes([low]) if value < 0x80 else bytes([low | 0x80]) + _varint(value >> 7)

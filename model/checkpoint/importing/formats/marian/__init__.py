@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, ForeignText, card_name, checksums, refusal
 from model.checkpoint.importing.formats.marian.file import MarianFile, read_marian_shortlist
-from model.checkpoint.importing.formats.marian.folder import MarianFolder, has_marian_weights, open_folder
+from model.checkpoint.importing.formats.marian.folder import (
+    MarianFolder,
+    Vocabulary,
+    has_marian_weights,
+    open_folder,
+    read_vocabulary,
+)
 from model.checkpoint.importing.formats.marian.network import MarianNetwork
-from model.checkpoint.importing.formats.marian.vocabulary import Vocabulary, read_vocabulary
-from model.checkpoint.importing.text import chosen_pairs
+from model.checkpoint.importing.languages import chosen_pairs
+from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, checksums, refusal
 
 # Mozilla names its files so, and publishes them under this licence.
 _FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")

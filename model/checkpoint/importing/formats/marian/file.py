@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.weights import StoredTensor

@@ -12,17 +12,16 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import Fields
 from model.checkpoint.importing.formats.marian.file import CONFIGURATION, MarianFile
 from model.checkpoint.importing.parameters import Parameter, Table, in_layers, read_parameters
+from model.checkpoint.importing.reader import Fields, network_config
 from model.checkpoint.importing.tensors import Part
+from model.checkpoint.importing.vocabulary import NEVER
 from model.checkpoint.writing import Read
 from model.config import Tie, TransformerConfig
-from model.errors import CheckpointError, ConfigError
 
 _MAX_LENGTH = 512
 _EPSILON = 1e-9
-_IMPOSSIBLE = -1e4  # within float16, and no probability after the softmax
 _ACTIVATIONS: Mapping[str, Literal["relu", "silu"]] = {"swish": "silu", "relu": "relu"}
 _EARLIEST_PRE_NORM = (1, 11)
 """Earlier releases left out the norm of self-attention's keys and values."""
@@ -126,41 +125,36 @@ class MarianNetwork:
         Raises:
             CheckpointError: With the field of special:model.yml at fault.
         """
-        try:
-            return self._configured(eos_id, unk_id)
-        except ConfigError as error:
-            raise CheckpointError(f"{self._file.path}: {CONFIGURATION}: {error}") from error
-
-    def _configured(self, eos_id: int, unk_id: int) -> TransformerConfig:
         rows = self._rows
         has_table = "Wpos" in self._file
-        return TransformerConfig(
-            source_vocab_size=rows + 2,
-            target_vocab_size=rows + 2,
-            model_dim=self._fields.integer("dim-emb"),
-            num_heads=self._fields.integer("transformer-heads"),
-            num_encoder_layers=self._fields.integer("enc-depth"),
-            num_decoder_layers=self._fields.integer("dec-depth"),
-            ffn_dim=max(self._ffn_dims),
-            activation=self._fields.choice("transformer-ffn-activation", _ACTIVATIONS),
-            norm_position="pre" if self._is_pre_norm else "post",
-            final_norm="n" in self._fields.text("transformer-postprocess-top"),
-            norm_epsilon=_EPSILON,
-            decoder_memory="ssru" if self._is_recurrent else "attention",
-            output_bias=self._has_output_bias,
-            positions="learned" if has_table else "sinusoidal",
-            sinusoid_layout="halves",
-            sinusoid_endpoint=not has_table,
-            max_positions=self._file.lengths("Wpos")[0] if has_table else _MAX_LENGTH,
-            embedding_norm="n" in self._fields.text("transformer-postprocess-emb"),
-            scale_embeddings=not has_table,
-            tie=self._tie,
-            pad_id=rows + 1,
-            bos_id=rows,
-            eos_id=eos_id,
-            unk_id=unk_id,
-            decoder_start_id=rows,
-        )
+        values: dict[str, object] = {
+            "source_vocab_size": rows + 2,
+            "target_vocab_size": rows + 2,
+            "model_dim": self._fields.integer("dim-emb"),
+            "num_heads": self._fields.integer("transformer-heads"),
+            "num_encoder_layers": self._fields.integer("enc-depth"),
+            "num_decoder_layers": self._fields.integer("dec-depth"),
+            "ffn_dim": max(self._ffn_dims),
+            "activation": self._fields.choice("transformer-ffn-activation", _ACTIVATIONS),
+            "norm_position": "pre" if self._is_pre_norm else "post",
+            "final_norm": "n" in self._fields.text("transformer-postprocess-top"),
+            "norm_epsilon": _EPSILON,
+            "decoder_memory": "ssru" if self._is_recurrent else "attention",
+            "output_bias": self._has_output_bias,
+            "positions": "learned" if has_table else "sinusoidal",
+            "sinusoid_layout": "halves",
+            "sinusoid_endpoint": not has_table,
+            "max_positions": self._file.lengths("Wpos")[0] if has_table else _MAX_LENGTH,
+            "embedding_norm": "n" in self._fields.text("transformer-postprocess-emb"),
+            "scale_embeddings": not has_table,
+            "tie": self._tie,
+            "pad_id": rows + 1,
+            "bos_id": rows,
+            "eos_id": eos_id,
+            "unk_id": unk_id,
+            "decoder_start_id": rows,
+        }
+        return network_config(f"{self._file.path}: {CONFIGURATION}", values)
 
     def tensors(self, config: TransformerConfig) -> Mapping[str, Read]:
         """Returns how to read each parameter, tied ones once.
@@ -214,7 +208,7 @@ class MarianNetwork:
         return Part(
             name,
             _rows(known, count),
-            _IMPOSSIBLE if is_bias else 0,
+            NEVER if is_bias else 0,
             is_transposed=not is_bias and self._file.is_turned(name) != is_legacy,
             is_optional=is_bias,
         )

@@ -9,10 +9,10 @@ import sentencepiece
 import yaml
 
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.importing.foreign import ForeignModel
+from model.checkpoint.importing.formats import recognise
 from model.checkpoint.importing.formats.marian import read, recognises
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.recognise import recognise
+from model.checkpoint.importing.reader import ForeignModel
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing.marian.folders import (
     MODEL,

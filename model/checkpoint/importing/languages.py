@@ -1,12 +1,10 @@
-"""ⓕ Languages, licence and SentencePiece models of a foreign model: its README, names, files and tags."""
+"""ⓕ Languages and licence of a foreign model: its README, names and tags."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-
-import sentencepiece
 
 from model.checkpoint.card import Pair
 from model.errors import CheckpointError
@@ -103,29 +101,3 @@ def used_tags(tags: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, str]:
     """Returns the tags of the languages that are translated."""
     used = {code for pair in pairs for code in pair}
     return {code: piece for code, piece in tags.items() if code in used}
-
-
-def filled(pieces: Sequence[str], rows: int) -> list[str]:
-    """Returns pieces, with placeholders for the ids up to the number of rows that have none."""
-    return [*pieces, *(f"<unused{id_}>" for id_ in range(len(pieces), rows))]
-
-
-def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
-    """Loads a model file, or the content that a file was unpacked or converted to.
-
-    Raises:
-        CheckpointError: If the file cannot be read, or is no SentencePiece model.
-    """
-    try:
-        model = path.read_bytes() if content is None else content
-        # SentencePiece itself accepts an empty model.
-        return sentencepiece.SentencePieceProcessor(model_proto=model or b"\xff")
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is not a SentencePiece model") from error
-
-
-def pieces_of(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
-    """Returns the pieces of a model by id."""
-    return [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import TYPES, ForeignTensor, ForeignTensors, Part
 from model.checkpoint.weights import StoredTensor
 from model.errors import CheckpointError

@@ -1,38 +1,25 @@
-"""ⓕ Text in a CTranslate2 folder: the pieces of both sides with common ids, and the tokenizer beside them.
+"""ⓕ The ids of a foreign vocabulary on both sides, and the models that cut text into its pieces. No torch."""
 
-A CTranslate2 folder holds pieces, but nothing that cuts text: its users bring a SentencePiece model. What
-they put around the pieces of a sentence follows from config.json and the language tags of the vocabulary.
-"""
-
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
 from numpy.typing import NDArray
 
-from model.checkpoint.card import Pair, every_pair
-from model.checkpoint.exporting import DESCRIPTION
-from model.checkpoint.importing.foreign import Fields, ForeignText, refusal
+from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensor
-from model.checkpoint.importing.text import chosen_pairs, language_tags
-from model.checkpoint.manifest import read_any_json, read_text
-from model.errors import CheckpointError, TokenizerError
-from model.text.languages import LANGUAGE_NAMES, language_code
+from model.errors import CheckpointError
 from model.text.tokenizer import (
-    SETTINGS_FILE,
     SHARED_FILE,
     SHARED_VOCABULARY,
     SOURCE_FILE,
-    SOURCE_TAG,
     SOURCE_VOCABULARY,
     TARGET_FILE,
-    TARGET_TAG,
     TARGET_VOCABULARY,
     Pieces,
-    TokenizerSettings,
 )
 
 _SHARED_NAMES = (
@@ -40,14 +27,6 @@ _SHARED_NAMES = (
     *("sp.model", "bpe.model"),
 )
 _SEPARATE_NAMES = (("source.model", "target.model"), ("source.spm", "target.spm"))
-_IN_FRONT = re.compile(r">>\S+<<|<2[\w-]+>")
-LANGUAGE_TAG = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}")
-"""The pieces of languages in NLLB, M2M100 and mBART."""
-_FEWEST_TAGS = 2
-_LANGUAGES_IN_NAME = re.compile(r"(?<![A-Za-z])(?=([a-z]{2,3})[-_]([A-Za-z]{2,})(?![A-Za-z]))")
-_OPUS = re.compile(r"opus-mt-(tc-(base|big|bible-big)-)?")
-SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
-_SUFFIXES = (".json", ".txt")
 _PADDING = ("<pad>", "<blank>", "[PAD]", "<PAD>")
 _START = "<start>"
 NEVER = -10000.0
@@ -121,45 +100,6 @@ class Vocabularies:
     def token_ids(self) -> dict[str, int]:
         """The special ids that a tokenizer has."""
         return {role: self.special_ids[f"{role}_id"] for role in ("pad", "bos", "eos", "unk")}
-
-
-def vocabulary_files(folder: Path) -> list[Path]:
-    """Returns the vocabulary files of a folder: one, or those of source and target."""
-    found = {
-        name: folder / (name + suffix)
-        for name in (SHARED, SOURCE, TARGET)
-        for suffix in reversed(_SUFFIXES)
-        if (folder / (name + suffix)).is_file()
-    }
-    if SHARED in found:
-        return [found[SHARED]]
-    return [found[name] for name in (SOURCE, TARGET) if name in found]
-
-
-def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
-    """Reads the vocabularies of both sides, the same object twice if the folder has one for both.
-
-    Raises:
-        CheckpointError: If a file is missing, too large, or no list of pieces.
-    """
-    files = vocabulary_files(folder)
-    if not files or (len(files) == 1 and not files[0].name.startswith(SHARED)):
-        raise CheckpointError(f"{folder} must hold {SHARED}.json, or {SOURCE}.json and {TARGET}.json")
-    pieces = [_read(path) for path in files]
-    return pieces[0], pieces[-1]
-
-
-def _read(path: Path) -> list[str]:
-    pieces = read_any_json(path) if path.suffix == ".json" else _lines(read_text(path))
-    if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
-        raise CheckpointError(f"{path} must hold a list of pieces")
-    return pieces
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.removesuffix("\n").split("\n")
-    has_carriage_returns = all(line.endswith("\r") for line in lines)
-    return [line[:-1] for line in lines] if has_carriage_returns else lines
 
 
 def arrange(
@@ -238,85 +178,6 @@ def tokenizer_files(folder: Path) -> dict[str, Path]:
     return {SHARED_FILE: shared} if shared else {}
 
 
-def text_side(
-    folder: Path,
-    vocabularies: Vocabularies,
-    tokens: SpecialTokens,
-    *,
-    adds_bos: bool,
-    adds_eos: bool,
-    starts_with_language: bool,
-    pair: Pair | None,
-) -> ForeignText:
-    """Returns tokenizer and languages of a folder.
-
-    Args:
-        folder: The folder with the tokenizer.
-        vocabularies: The pieces of both sides.
-        tokens: The special pieces.
-        adds_bos: Whether CTranslate2 itself puts the beginning of a sentence before a source.
-        adds_eos: Whether it puts the end of a sentence after one.
-        starts_with_language: Whether the decoder's first input is the target language, as in mBART-25, whose
-            sources end with their language.
-        pair: The languages, if the caller says.
-
-    Raises:
-        CheckpointError: If the folder has no tokenizer that we can use, or does not tell its languages.
-    """
-    models = tokenizer_files(folder)
-    if (folder / DESCRIPTION).is_file() and models:
-        return _own(folder, models, pair)
-    tags, is_in_front = _tags(vocabularies)
-    source_begin = [tokens.bos] if adds_bos else []
-    # Models whose decoder begins with another piece than <s> were trained with </s> at the end of the source.
-    source_end = [tokens.eos] if adds_eos or tokens.start != tokens.bos else []
-    target_begin = []
-    if is_in_front:
-        source_begin.append(TARGET_TAG)
-    elif starts_with_language:
-        source_end.append(SOURCE_TAG)
-    elif tags:
-        source_begin.append(SOURCE_TAG)
-        target_begin.append(TARGET_TAG)
-    kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
-    # The name of a folder is a guess, which the user's choice overrules.
-    known = (
-        every_pair(tags, tags)
-        if tags and not is_in_front
-        else _pairs_of_name(folder, tags)
-        if not pair
-        else []
-    )
-    pairs = chosen_pairs(folder, known, pair, tags)
-    settings = TokenizerSettings(
-        tags=tags,
-        special_ids=vocabularies.token_ids,
-        source_begin=source_begin,
-        source_end=source_end,
-        target_begin=target_begin,
-        prepare="none",
-        pieces=kind,
-        # Such models of OPUS-MT, also those in Argos packages, learnt words as Moses finds them.
-        moses_languages=pairs[0] if kind == "subword_nmt" and len(pairs) == 1 else (),
-    )
-    return ForeignText(settings=settings, models=models, vocabularies=vocabularies.lists, pairs=pairs)
-
-
-def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> ForeignText:
-    """Returns tokenizer and languages of a folder that `dragoman export` has written."""
-    try:
-        settings = TokenizerSettings.load(folder)
-    except TokenizerError as error:
-        raise CheckpointError(f"{folder / SETTINGS_FILE}: {error}") from error
-    pairs = chosen_pairs(folder, Fields.read(folder / DESCRIPTION, {}).pairs("pairs"), pair)
-    vocabularies = {
-        name: json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in (SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY)
-        if (folder / name).is_file()
-    }
-    return ForeignText(settings=settings, models=models, vocabularies=vocabularies, pairs=pairs)
-
-
 def kind_of_pieces(folder: Path, models: Mapping[str, Path], pieces: Sequence[str]) -> Pieces:
     """Returns what cuts text into pieces."""
     if models:
@@ -330,22 +191,27 @@ def kind_of_pieces(folder: Path, models: Mapping[str, Path], pieces: Sequence[st
     raise CheckpointError(f"{folder} holds no tokenizer: put the model's beside model.bin, as {known}")
 
 
-def _tags(vocabularies: Vocabularies) -> tuple[dict[str, str], bool]:
-    """Returns the piece of each language, and whether the target's stands in front of the source."""
-    source, target = vocabularies.source.pieces, vocabularies.target.pieces
-    in_front = [piece for piece in source if _IN_FRONT.fullmatch(piece)]
-    if in_front:
-        return language_tags(in_front), True
-    shared = set(target)
-    found = [piece for piece in source if LANGUAGE_TAG.fullmatch(piece) and piece in shared]
-    return language_tags(found if len(found) >= _FEWEST_TAGS else ()), False
+def filled(pieces: Sequence[str], rows: int) -> list[str]:
+    """Returns pieces, with placeholders for the ids up to the number of rows that have none."""
+    return [*pieces, *(f"<unused{id_}>" for id_ in range(len(pieces), rows))]
 
 
-def _pairs_of_name(folder: Path, tags: Mapping[str, str]) -> Sequence[Pair]:
-    """Returns the directions that a folder's name says."""
-    for source, target in _LANGUAGES_IN_NAME.findall(_OPUS.sub("", folder.resolve().name)):
-        first, second = language_code(source), language_code(target)
-        targets = [code for code in tags or [second] if code in LANGUAGE_NAMES]
-        if first in LANGUAGE_NAMES and targets:
-            return every_pair([first or ""], [code or "" for code in targets])
-    return []
+def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
+    """Loads a model file, or the content that a file was unpacked or converted to.
+
+    Raises:
+        CheckpointError: If the file cannot be read, or is no SentencePiece model.
+    """
+    try:
+        model = path.read_bytes() if content is None else content
+        # SentencePiece itself accepts an empty model.
+        return sentencepiece.SentencePieceProcessor(model_proto=model or b"\xff")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    except RuntimeError as error:
+        raise CheckpointError(f"{path} is not a SentencePiece model") from error
+
+
+def pieces_of(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """Returns the pieces of a model by id."""
+    return [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]

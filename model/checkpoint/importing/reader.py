@@ -1,4 +1,4 @@
-"""ⓕ What the reader of a format returns, and how readers read and refuse configuration. No torch."""
+"""ⓕ The reader of a format: what it returns, and how it reads and refuses configuration. No torch."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from model.checkpoint.manifest import file_record, read_json
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
-from model.errors import CheckpointError
+from model.errors import CheckpointError, ConfigError
 from model.text.languages import is_language_code
 from model.text.tokenizer import TokenizerSettings
 
@@ -91,6 +91,18 @@ def refusal(where: Path | str, name: str, requirement: str, value: object) -> Ch
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return CheckpointError(f"{where}: `{name}` must be {requirement}, but is {shown} instead")
+
+
+def network_config(where: Path | str, values: Mapping[str, object]) -> TransformerConfig:
+    """Returns the configuration of our network.
+
+    Raises:
+        CheckpointError: With the file and the value that we cannot compute.
+    """
+    try:
+        return TransformerConfig.from_dict(values)
+    except ConfigError as error:
+        raise CheckpointError(f"{where}: {error}") from error
 
 
 def card_name(*names: object, default: str) -> str:
