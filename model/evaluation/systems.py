@@ -8,36 +8,16 @@ from dataclasses import dataclass
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
 from model.evaluation import METRIC_NAMES
-from model.evaluation.scores import ScoredSentence, TranslationScores, score_sentences, score_translations
-from model.evaluation.significance import Estimates, bootstrap
-from model.evaluation.text import EvaluationText
+from model.evaluation.held_out import EvaluationText
+from model.evaluation.scores import (
+    Estimates,
+    ScoredSentence,
+    TranslationScores,
+    bootstrap,
+    score_sentences,
+    score_translations,
+)
 from model.translation.translator import Translator
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speed:
-    """How fast a checkpoint translated.
-
-    Attributes:
-        sentences: Number of lines.
-        seconds: Time from text to text, without loading and warming up.
-        device: Where the network ran.
-        precision: The number type that it computed in.
-    """
-
-    sentences: int
-    seconds: float
-    device: str
-    precision: str
-
-    @property
-    def sentences_per_second(self) -> float:
-        """Lines over seconds."""
-        return self.sentences / self.seconds
-
-    def __str__(self) -> str:
-        rate = f"{self.sentences_per_second:.1f} sentences/s"
-        return f"{rate} ({self.seconds:.2f} s, {self.device}, {self.precision})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +28,32 @@ class SystemOutput:
         name: Name and version of a checkpoint, or the name of a file.
         place: Path of the checkpoint or file; two checkpoints may have one name.
         translations: One for each sentence.
-        speed: None for a file.
+        seconds: Time from text to text, without loading and warming up; None for a file, which has no device
+            and no precision either.
+        device: Where the network ran.
+        precision: The number type that it computed in.
     """
 
     name: str
     place: str
     translations: Sequence[str]
-    speed: Speed | None = None
+    seconds: float | None = None
+    device: str = ""
+    precision: str = ""
+
+    def speed(self) -> dict[str, object]:
+        """Returns the time, device, precision and sentences a second, for JSON; nothing for a file."""
+        if self.seconds is None:
+            return {}
+        values = {"seconds": self.seconds, "device": self.device, "precision": self.precision}
+        return {**values, "sentences_per_second": len(self.translations) / self.seconds}
+
+    def speed_line(self) -> list[str]:
+        """Returns the line of a report that tells the speed; none for a file."""
+        if self.seconds is None:
+            return []
+        rate = f"{len(self.translations) / self.seconds:.1f} sentences/s"
+        return [f"speed {rate} ({self.seconds:.2f} s, {self.device}, {self.precision})"]
 
 
 def translate_text(
@@ -87,14 +86,14 @@ def translate_text(
         fields=[f"line {number}" for number in range(1, len(sources) + 1)],
         progress=progress,
     )
-    speed = Speed(
-        sentences=len(translations),
+    return SystemOutput(
+        name=f"{translator.card.name} {translator.card.version}",
+        place=place,
+        translations=translations,
         seconds=time.perf_counter() - started,
         device=translator.device,
         precision=translator.precision,
     )
-    name = f"{translator.card.name} {translator.card.version}"
-    return SystemOutput(name=name, place=place, translations=translations, speed=speed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,22 +125,21 @@ class Evaluation:
             "model": self.output.name,
             "pair": self.pair,
             "sentences": len(self.output.translations),
-            **_speed(self.output),
+            **self.output.speed(),
             **dataclasses.asdict(self.scores),
         }
         if self.confidence is not None:
             values["confidence"] = _plain(self.confidence)
         if self.baseline is not None and self.baseline_scores is not None:
             place = {"model": self.baseline.name, "place": self.baseline.place}
-            values["against"] = {**place, **_speed(self.baseline), **_plain(self.baseline_scores)}
+            values["against"] = {**place, **self.baseline.speed(), **_plain(self.baseline_scores)}
         if self.lines:
             values["lines"] = [dataclasses.asdict(line) for line in self.lines]
         return values
 
     def to_record(self) -> dict[str, object]:
         """Returns what provenance keeps: the scores, without the speed of this machine."""
-        speed = self.output.speed
-        precision = {"precision": speed.precision} if speed else {}
+        precision = {"precision": self.output.precision} if self.output.precision else {}
         return {"sentences": len(self.output.translations), **precision, **dataclasses.asdict(self.scores)}
 
     def __str__(self) -> str:
@@ -156,8 +154,7 @@ class Evaluation:
         for metric, found in (self.confidence or {}).items():
             spread = f"(mean {found.mean:.2f} ± {found.interval:.2f})"
             yield f"{METRIC_NAMES[metric]}  {found.score:5.2f}  {spread}  {found.signature}"
-        if self.output.speed is not None:
-            yield f"speed {self.output.speed}"
+        yield from self.output.speed_line()
         if self.baseline is not None and self.confidence is not None:
             yield f"against {self.baseline.name} ({self.baseline.place})"
             for metric, before in (self.baseline_scores or {}).items():
@@ -165,8 +162,7 @@ class Evaluation:
                 spread = f"(mean {before.mean:.2f} ± {before.interval:.2f})"
                 difference = f"difference {found.score - before.score:+.2f}, p = {found.p_value:.4f}"
                 yield f"{METRIC_NAMES[metric]}  {before.score:5.2f}  {spread}  {difference}"
-            if self.baseline.speed is not None:
-                yield f"speed {self.baseline.speed}"
+            yield from self.baseline.speed_line()
 
 
 def evaluate_output(
@@ -204,13 +200,6 @@ def evaluate_output(
         baseline_scores=baseline_scores,
         lines=() if sentence_bleu is None else score_sentences(text, translations, sentence_bleu),
     )
-
-
-def _speed(output: SystemOutput) -> dict[str, object]:
-    if output.speed is None:
-        return {}
-    names = ("seconds", "device", "precision", "sentences_per_second")
-    return {name: getattr(output.speed, name) for name in names}
 
 
 def _plain(estimates: Estimates) -> dict[str, object]:

@@ -7,9 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from model.cli.evaluation_text import ReferenceColumns, TextOptions
+from model.cli.evaluate import ReferenceColumns, TextOptions
 from model.errors import CorpusError
-from model.evaluation.text import EvaluationText
+from model.evaluation.held_out import EvaluationText
 
 ENGLISH = ["Where is the station?", "I have not seen him for a long time."]
 FRENCH = ["Où est la gare ?", "Je ne l'ai pas vu depuis longtemps."]

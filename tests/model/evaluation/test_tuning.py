@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
-from model.evaluation.text import HeldOut
+from model.evaluation.held_out import HeldOut
 from model.evaluation.tuning import best_trial, searches, try_searches
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
