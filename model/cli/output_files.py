@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import click
 
@@ -44,38 +44,11 @@ def is_file_of(file: BinaryIO | Path, path: Path) -> bool:
     return stat.S_ISREG(named.st_mode) and os.path.samestat(read, named)
 
 
-class Progress(NamedTuple):
-    """How many lines of an input were read, and their SHA-256 as UTF-8, in hexadecimal."""
-
-    lines: int
-    sha256: str
-
-
-class HashedLines(Iterator[str]):
-    """The lines of an input, counted and hashed as they are read."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = iter(lines)
-        self._count = 0
-        self._digest = hashlib.sha256()
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self._count += 1
-        self._digest.update(line.encode())
-        return line
-
-    @property
-    def progress(self) -> Progress:
-        """The lines that were read so far."""
-        return Progress(self._count, self._digest.hexdigest())
-
-
 class ResumableOutput:
     """A file that exists under its name only when it is complete; until then it is `NAME.part`, uncompressed.
 
-    `NAME.part.jsonl` records the command in its first line, and in further lines the input that has been
-    translated. Both files are removed when the output is complete.
+    `NAME.part.json` records the command, how many lines of the input have been translated, and their SHA-256.
+    Both files are removed when the output is complete.
 
     Args:
         path: The output; compressed at the end if its name ends in .gz.
@@ -87,10 +60,12 @@ class ResumableOutput:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(f"{path.name}.part")
-        self._log = path.with_name(f"{path.name}.part.jsonl")
+        self._record = path.with_name(f"{path.name}.part.json")
+        self._command: dict[str, object] = {}
+        self._done, self._digest = 0, hashlib.sha256()
         self.is_complete = path.exists() and not self._part.exists()
 
-    def resume(self, command: Mapping[str, object], lines: HashedLines) -> int:
+    def resume(self, command: Mapping[str, object], lines: Iterator[str]) -> int:
         """Keeps the output of an earlier call of this command, and skips the input lines of that output.
 
         Args:
@@ -104,24 +79,26 @@ class ResumableOutput:
             Misuse: If another or an unknown command began the output, or the lines that were translated have
                 changed.
         """
-        first_command, log = self._read_log()
-        num_written = sum(line.endswith(b"\n") for line in self._part_lines())
-        if num_written and first_command is None:
-            self._refuse(f"{self._log.name} is missing, which records the command that began it")
-        log = [each for each in log if each.lines <= num_written]
-        done = log[-1] if log else lines.progress
-        if done.lines and first_command != command:
-            self._refuse(f"it was begun with {_differences(first_command or {}, command)}")
-        for _ in islice(lines, done.lines):
-            pass
-        if lines.progress != done:
-            self._refuse(f"the first {done.lines} lines of the input are not those it was begun with")
-        length = sum(map(len, islice(self._part_lines(), done.lines)))
-        with self._part.open("ab") as file:
-            file.truncate(length)
-        records = [dict(command), *(each._asdict() for each in log)]
-        write_text_atomically(self._log, "".join(f"{json.dumps(record)}\n" for record in records))
-        return done.lines
+        before: dict[str, Any] = (
+            json.loads(self._record.read_text("utf-8")) if self._record.exists() else {"lines": 0}
+        )
+        with self._part.open("ab+") as file:
+            if file.tell() and "command" not in before:
+                self._refuse(f"{self._record.name} is missing, which records the command that began it")
+            file.seek(0)
+            kept = list(map(len, islice(file, before["lines"])))
+            # Less was written than recorded only if the part has been removed.
+            self._done = before["lines"] if len(kept) == before["lines"] else 0
+            if self._done and before["command"] != command:
+                self._refuse(f"it was begun with {_differences(before['command'], command)}")
+            for line in islice(lines, self._done):
+                self._digest.update(line.encode())
+            if self._done and self._digest.hexdigest() != before["sha256"]:
+                self._refuse(f"the first {self._done} lines of the input are not those it was begun with")
+            file.truncate(sum(kept) if self._done else 0)
+        self._command = dict(command)
+        self._write_record()
+        return self._done
 
     @contextmanager
     def appended(self) -> Iterator[BinaryIO]:
@@ -139,25 +116,19 @@ class ResumableOutput:
             self._part.unlink()
         else:
             self._part.replace(self._path)
-        self._log.unlink(missing_ok=True)
+        self._record.unlink(missing_ok=True)
 
-    def record(self, progress: Progress) -> None:
-        """Records that the output so far is the translation of these lines."""
-        with self._log.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(progress._asdict())}\n")
+    def record(self, file: BinaryIO, lines: Sequence[str]) -> None:
+        """Records that the output in a file is complete up to and with the translation of these lines."""
+        file.flush()
+        os.fsync(file.fileno())
+        self._digest.update("".join(lines).encode())
+        self._done += len(lines)
+        self._write_record()
 
-    def _read_log(self) -> tuple[dict[str, Any] | None, list[Progress]]:
-        """Returns the command and the progress; a last line that a kill has cut short does not count."""
-        if not self._log.exists():
-            return None, []
-        with self._log.open(encoding="utf-8") as file:
-            command, *log = [json.loads(line) for line in file if line.endswith("\n")]
-        return command, [Progress(**each) for each in log]
-
-    def _part_lines(self) -> Iterator[bytes]:
-        if self._part.exists():
-            with self._part.open("rb") as file:
-                yield from file
+    def _write_record(self) -> None:
+        values = {"command": self._command, "lines": self._done, "sha256": self._digest.hexdigest()}
+        write_text_atomically(self._record, json.dumps(values))
 
     def _refuse(self, reason: str) -> None:
         advice = "repeat the command it was begun with, or remove it to begin again"

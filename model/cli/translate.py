@@ -1,7 +1,7 @@
 """`dragoman translate`: translates lines, a document or a corpus, from a file or standard input."""
 
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
@@ -19,15 +19,13 @@ from model.cli.options import (
     progress_bar,
     setup_options,
 )
-from model.cli.output_files import STANDARD, HashedLines, ResumableOutput, is_file_of, written
-from model.text.formats.formats import FORMATTED, read_file, suffix_of
+from model.cli.output_files import STANDARD, ResumableOutput, is_file_of, written
+from model.text.formats.formats import FORMATTED, read_file
 from model.text.glossary import read_entries
-from model.translation.text_lines import LineForm, read_lines
+from model.translation.lines import LineForm, LineJob, TranslatedLines, read_lines
 
 if TYPE_CHECKING:
-    from model.checkpoint.card import Pair
-    from model.decode_request import DecodeOptions
-    from model.translation.corpus import CorpusJob
+    from model.translation.corpus_translation import CorpusJob
     from model.translation.translator import Translator
 
 # Lines that are translated together: enough for batches of similar length, few enough to stream.
@@ -147,60 +145,78 @@ def translate(
         corpus_job = _corpus_job(languages, setup, decoding, form, skips_long=skip_long)
         _translate_corpus(file, output, text_column, on, corpus_job)
         return
-    if on is not None:
-        raise Misuse("--on needs FILE to be a folder or a URL")
-    if output != STANDARD and Path(output).is_dir():
-        raise Misuse(f"--output must be a file, but {output} is a folder")
-    if document and (pairs or column or resume or skip_long):
-        raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
-    if resume and output == STANDARD:
-        raise Misuse("--resume needs --output")
-    if output != STANDARD and is_file_of(file, Path(output)):
-        raise Misuse(f"--output must be another file than the input, but is {output}")
+    by_line = bool(pairs or column or resume or skip_long)
+    # Standard input may have no name.
+    suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()
+    is_formatted = suffix in FORMATTED and not (document or by_line)
+    is_file = output != STANDARD
+    for is_wrong, message in (
+        (on is not None, "--on needs FILE to be a folder or a URL"),
+        (is_file and Path(output).is_dir(), f"--output must be a file, but {output} is a folder"),
+        (document and by_line, "--document goes with none of --column, --pairs, --skip-long and --resume"),
+        (resume and not is_file, "--resume needs --output"),
+        (
+            is_file and is_file_of(file, Path(output)),
+            f"--output must be another file than the input, but is {output}",
+        ),
+        (
+            is_formatted and is_file and PurePath(output).suffix.lower() != suffix,
+            f"--output must end in {suffix}, as FILE does, but is {output}",
+        ),
+    ):
+        if is_wrong:
+            raise Misuse(message)
     unfinished = ResumableOutput(Path(output)) if resume else None
     if unfinished is not None and unfinished.is_complete:
         click.echo(f"{output} is complete already", err=True)
         return
-    # Standard input may have no name.
-    suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()
-    is_formatted = suffix in FORMATTED and not (document or pairs or column or resume or skip_long)
-    if is_formatted and output != STANDARD and PurePath(output).suffix.lower() != suffix:
-        raise Misuse(f"--output must end in {suffix}, as FILE does, but is {output}")
     entries = None if glossary is None else _entries(glossary)
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
     if is_formatted:
-        _translate_file(translator, Path(file.name), output, languages, options, entries, progress)
-        return
-    lines = read_lines(file)
-    sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
-    pair = languages.resolve(
-        translator.card, "".join(form.source(line, f"line {n}") for n, line in enumerate(sample, 1))
-    )
-    job = _Job(translator, pair, options, form, skip_long, progress, entries)
-    hashed = HashedLines(chain(sample, lines))
-    done = 0 if unfinished is None else unfinished.resume(_command(job, setup, decoding), hashed)
-    with written(output) if unfinished is None else unfinished.appended() as target:
+        content = Path(file.name).read_bytes()
+        pair = languages.resolve(translator.card, read_file(suffix, content, "").sample)
+        job = LineJob(pair=pair, options=options, glossary=entries)
+        found = _translate_file(translator, job, Path(file.name), output, progress)
+    else:
+        lines = read_lines(file)
         at_once = 1 if file.isatty() else _LINES_AT_ONCE
-        chunks = [job.document("".join(sample))] if document else job.lines(hashed, done, at_once)
-        for translated in chunks:
-            target.write(translated.encode())
-            target.flush()
-            if unfinished is not None:
-                unfinished.record(hashed.progress)
-    if job.too_long:
-        click.echo(f"{_counted(job.too_long)} over the limit left empty", err=True)
-    if job.cut:
-        those = "sentences" if document else _counted(job.cut)
-        click.echo(f"{those} ended by the length limit", err=True)
-    _tell_missing(job.missing)
+        sample = list(lines if document else islice(lines, min(at_once, _SAMPLE_LINES)))
+        names = [f"line {number}" for number in range(1, len(sample) + 1)]
+        pair = languages.resolve(translator.card, "".join(map(form.source, sample, names)))
+        job = LineJob(pair=pair, form=form, options=options, skips_long=skip_long, glossary=entries)
+        if document:
+            sample, at_once = ["".join(sample)], 1
+        remaining = chain(sample, lines)
+        done = 0
+        if unfinished is not None:
+            done = unfinished.resume(_command(job, translator, setup, decoding), remaining)
+        with (
+            progress_bar("sentences", wanted=progress) as bar,
+            written(output) if unfinished is None else unfinished.appended() as target,
+        ):
+            found = _Findings(is_text=document)
+            while chunk := list(islice(remaining, at_once)):
+                names = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
+                translated = job.translate_lines(
+                    translator, chunk, ["the text"] if document else names, progress=bar.update
+                )
+                target.writelines(line.encode() for line in translated.lines)
+                target.flush()
+                if unfinished is not None:
+                    unfinished.record(target, chunk)
+                found.add(translated)
+                done += len(chunk)
+                if not document:
+                    bar.set_postfix_str(f"{done} lines")
+    found.report()
 
 
 def _corpus_job(
     languages: Languages, setup: Setup, decoding: Mapping[str, object], form: LineForm, *, skips_long: bool
 ) -> "CorpusJob":
     from model.checkpoint.folder import list_checkpoint
-    from model.translation.corpus import CorpusJob
+    from model.translation.corpus_translation import CorpusJob
 
     if languages.source is None or languages.source == "auto":
         raise Misuse("a corpus needs --source")
@@ -220,7 +236,7 @@ def _translate_corpus(
     source: str, output: str, text_column: str, address: str | None, job: "CorpusJob"
 ) -> None:
     """Translates a folder or an object store's prefix, here or on a Ray cluster."""
-    from model.translation.corpus import Corpus, translate_corpus
+    from model.translation.corpus_translation import Corpus, translate_corpus
 
     corpus = Corpus(source, output, text_column)
     if address is None:
@@ -238,112 +254,76 @@ def _translate_corpus(
     click.echo("{files} files, {lines} lines, {lines_per_second} lines a second".format_map(report), err=True)
 
 
+@dataclass
+class _Findings:
+    """What the user is told after the translation.
+
+    Attributes:
+        is_text: Whether one text is translated, instead of lines that are counted.
+        too_long: Number of lines that were left empty.
+        cut: Number of lines whose translation its length limit ended.
+        missing: Terms that a translation lacks.
+    """
+
+    is_text: bool
+    too_long: int = 0
+    cut: int = 0
+    missing: set[str] = field(default_factory=set)
+
+    def add(self, translated: TranslatedLines) -> None:
+        """Adds what was found in some lines."""
+        self.too_long += len(translated.too_long)
+        self.cut += len(translated.cut)
+        self.missing.update(term.source for each in translated.translations for term in each.missing_terms)
+
+    def report(self) -> None:
+        """Prints what was found to standard error."""
+        if self.too_long:
+            click.echo(f"{_counted(self.too_long)} over the limit left empty", err=True)
+        if self.cut:
+            those = "sentences" if self.is_text else _counted(self.cut)
+            click.echo(f"{those} ended by the length limit", err=True)
+        if self.missing:
+            terms = ", ".join(sorted(self.missing))
+            click.echo(f"terms of the glossary that a translation lacks: {terms}", err=True)
+
+
 def _translate_file(
-    translator: "Translator",
-    file: Path,
-    output: str,
-    languages: Languages,
-    options: "DecodeOptions | None",
-    glossary: Mapping[str, str] | None,
-    shows_progress: bool | None,
-) -> None:
+    translator: "Translator", job: LineJob, file: Path, output: str, shows_progress: bool | None
+) -> _Findings:
     """Translates a file whose format is kept."""
-    sample = read_file(suffix_of(file.name), file.read_bytes(), "").sample
-    source, target = languages.resolve(translator.card, sample)
+    buffer = io.BytesIO()
     with progress_bar("sentences", wanted=shows_progress) as bar:
-        buffer = io.BytesIO()
         translations = translator.translate_file(
             file,
             buffer,
-            source=source,
-            target=target,
-            options=options,
-            glossary=glossary,
+            source=job.pair[0],
+            target=job.pair[1],
+            options=job.options,
+            glossary=job.glossary,
             progress=bar.update,
         )
     with written(output) as result:
         result.write(buffer.getvalue())
-    if not all(translation.is_finished for translation in translations):
-        click.echo("sentences ended by the length limit", err=True)
-    _tell_missing({term.source for translation in translations for term in translation.missing_terms})
+    found = _Findings(is_text=True)
+    found.add(TranslatedLines([], translations, []))
+    return found
 
 
-@dataclass(frozen=True)
-class _Job:
-    """How every chunk of the input is translated.
-
-    Attributes:
-        too_long: Names of the lines that were left empty: `line N`.
-        glossary: The translation that each term must have.
-        cut: Names of the lines whose translation its length limit ended.
-        missing: Terms that a translation lacks.
-    """
-
-    translator: "Translator"
-    pair: "Pair"
-    options: "DecodeOptions | None"
-    form: LineForm
-    skips_long: bool
-    shows_progress: bool | None
-    glossary: Mapping[str, str] | None = None
-    too_long: list[str] = field(default_factory=list)
-    cut: list[str] = field(default_factory=list)
-    missing: set[str] = field(default_factory=set)
-
-    def document(self, text: str) -> str:
-        """Returns the translation of one text, with progress by sentences."""
-        with progress_bar("sentences", wanted=self.shows_progress) as bar:
-            return self._translations([text], ["the text"], bar.update)[0]
-
-    def lines(self, lines: Iterator[str], done: int, at_once: int) -> Iterator[str]:
-        """Yields chunks of translated lines, with progress by sentences.
-
-        Args:
-            lines: Lines with their ends; only those of the next chunk are read.
-            done: Number of lines before them, which are translated already.
-            at_once: Most lines of a chunk.
-        """
-        with progress_bar("sentences", wanted=self.shows_progress) as bar:
-            while chunk := list(islice(lines, at_once)):
-                fields = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
-                sources = list(map(self.form.source, chunk, fields))
-                translations = self._translations(sources, fields, bar.update)
-                yield "".join(map(self.form.rendered, sources, translations))
-                done += len(chunk)
-                bar.set_postfix_str(f"{done} lines")
-
-    def _translations(
-        self, texts: list[str], fields: list[str], progress: Callable[[int], object] | None = None
-    ) -> list[str]:
-        """Returns the translation of each text; nothing for a text that is skipped as too long."""
-        source, target = self.pair
-        translations = self.translator.translate(
-            texts,
-            source=source,
-            target=target,
-            options=self.options,
-            fields=fields,
-            too_long=self.too_long.append if self.skips_long else None,
-            glossary=self.glossary,
-            progress=progress,
-        )
-        self.missing.update(term.source for each in translations for term in each.missing_terms)
-        self.cut.extend(name for name, each in zip(fields, translations, strict=True) if not each.is_finished)
-        return [translation.text for translation in translations]
-
-
-def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:
+def _command(
+    job: LineJob, translator: "Translator", setup: Setup, decoding: Mapping[str, object]
+) -> dict[str, object]:
     """Returns everything that a translation depends on except the input.
 
     Instead of `auto`, it has what was chosen, which differs between machines.
     """
     return {
-        "the checkpoint": job.translator.checksum,
+        "the checkpoint": translator.checksum,
         "languages": "-".join(job.pair),
         "--column": job.form.column,
         "--pairs": job.form.pairs,
-        "--precision": job.translator.precision,
-        "--shortlist": job.translator.has_shortlist,
+        "--precision": translator.precision,
+        "--shortlist": translator.has_shortlist,
         "--retry-degenerate": setup.retry_degenerate,
         **({"--glossary": job.glossary} if job.glossary else {}),
         **{f"--{name.replace('_', '-')}": value for name, value in decoding.items()},
@@ -357,10 +337,5 @@ def _entries(file: Path) -> dict[str, str]:
         raise Misuse(f"--glossary must be UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _tell_missing(terms: Collection[str]) -> None:
-    if terms:
-        click.echo(f"terms of the glossary that a translation lacks: {', '.join(sorted(terms))}", err=True)
-
-
-def _counted(lines: Sequence[str]) -> str:
-    return f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}"
+def _counted(count: int) -> str:
+    return f"{count} {'line' if count == 1 else 'lines'}"

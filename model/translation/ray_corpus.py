@@ -14,7 +14,7 @@ import ray
 
 from model.checkpoint.folder import list_checkpoint
 from model.errors import InputError
-from model.translation.corpus import Corpus, CorpusJob, Shard
+from model.translation.corpus_translation import Corpus, CorpusJob, Shard
 
 # A block of rows is sent on when it has this size: about the texts of one shard.
 _BLOCK_BYTES = 2**16

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from model.errors import ConfigError, InputError
-from model.translation import corpus as corpora
-from model.translation.corpus import Corpus, CorpusJob, translate_corpus
+from model.translation import corpus_translation as corpora
+from model.translation.corpus_translation import Corpus, CorpusJob, translate_corpus
+from model.translation.lines import LineForm
 from model.translation.result import Translation
-from model.translation.text_lines import LineForm
 
 
 @dataclass

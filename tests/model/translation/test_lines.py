@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import InputError
-from model.translation.text_lines import LineForm, line_end, read_lines
+from model.translation.lines import LineForm, line_end, read_lines
 
 
 def test_a_line_that_is_not_utf_8_is_named_in_packed_files_too(tmp_path: Path) -> None:

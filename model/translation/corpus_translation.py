@@ -12,19 +12,17 @@ import gzip
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 import fsspec.core
 from fsspec import AbstractFileSystem
 
-from model.checkpoint.card import Pair
-from model.decode_request import DecodeOptions
 from model.errors import ConfigError, InputError
-from model.translation.text_lines import LineForm, read_lines
+from model.translation.lines import LineForm, LineJob, read_lines
 from model.translation.translator import Translator
 
 PARQUET: Final = ".parquet"
@@ -83,23 +81,15 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusJob:
+class CorpusJob(LineJob):
     """The job of translating every shard; it is sent to other machines.
 
     Attributes:
         checkpoint: The checkpoint folder, at the same path on every machine.
-        pair: Source and target language.
-        form: The part of a line that is translated, and how the translation is written.
-        options: How to decode; None uses the checkpoint's defaults.
-        skips_long: Whether a line over the checkpoint's limit is left empty; otherwise it is an error.
         loading: Further arguments of `Translator.load`.
     """
 
     checkpoint: str
-    pair: Pair
-    form: LineForm = field(default_factory=LineForm)
-    options: DecodeOptions | None = None
-    skips_long: bool = False
     loading: Mapping[str, object] = field(default_factory=dict)
 
     def load(self) -> Translator:
@@ -112,40 +102,20 @@ class CorpusJob:
         Raises:
             InputError: If a line cannot be translated; its number and file are named.
         """
-        names = [f"line {shard.first_line + i} of {shard.file}" for i in range(len(shard.lines))]
-        numbers = {name: shard.first_line + i for i, name in enumerate(names)}
-        is_text = not shard.file.endswith(PARQUET)
-        sources = list(map(self.form.source, shard.lines, names)) if is_text else list(shard.lines)
-        too_long: list[str] = []
-        source, target = self.pair
-        translations = translator.translate(
-            sources,
-            source=source,
-            target=target,
-            options=self.options,
-            fields=names,
-            too_long=too_long.append if self.skips_long else None,
-        )
-        texts = [str(translation) for translation in translations]
+        numbers = range(shard.first_line, shard.first_line + len(shard.lines))
+        names = [f"line {number} of {shard.file}" for number in numbers]
+        form = LineForm() if shard.file.endswith(PARQUET) else self.form
+        translated = self.translate_lines(translator, shard.lines, names, form=form)
+        sentences = [each for translation in translated.translations for each in translation.sentences]
         return Part(
             shard.sha256,
             shard.is_last,
-            list(map(self.form.rendered, sources, texts)) if is_text else texts,
-            sum(len(each.best.token_ids) for translation in translations for each in translation.sentences),
-            [numbers[name] for name in too_long],
-            [numbers[name] for name, each in zip(names, translations, strict=True) if not each.is_finished],
-            sum(len(translation.sentences) for translation in translations),
+            translated.lines,
+            tokens=sum(len(sentence.best.token_ids) for sentence in sentences),
+            too_long=[numbers[place] for place in translated.too_long],
+            cut=[numbers[place] for place in translated.cut],
+            sentences=len(sentences),
         )
-
-
-class _Target(Protocol):
-    """The output of one file while its parts are joined."""
-
-    def add(self, part: Part) -> None:
-        """Write the next part."""
-
-    def close(self) -> None:
-        """Write the end."""
 
 
 class Corpus:
@@ -198,6 +168,7 @@ class Corpus:
             "form": asdict(job.form),
             "options": None if job.options is None else asdict(job.options),
             "skips_long": job.skips_long,
+            "glossary": job.glossary,
             "column": self._column,
         }
         path = self._path(_PARTS, _COMMAND)
@@ -239,9 +210,9 @@ class Corpus:
             FileNotFoundError: If a part is missing.
         """
         report = FileReport(file)
-        with self._written(file) as target:
+        with self._written(file) as write:
             for index, part in enumerate(self._parts(file)):
-                target.add(part)
+                write(part.lines)
                 report.add(part, is_new=self._part_path(file, index) not in self._kept)
         self._output_fs.rm(self._path(_PARTS, file), recursive=True)
         return report
@@ -303,17 +274,18 @@ class Corpus:
                 raise InputError(f"{file}: {error}") from error
 
     @contextmanager
-    def _written(self, file: str) -> Iterator["_Target"]:
+    def _written(self, file: str) -> Iterator[Callable[[Sequence[str]], object]]:
         """Opens the output of a file, which exists under its name only when it is complete."""
         path, begun = self._path(file), self._path(_PARTS, f"{file}.joined")
         self._output_fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         with self._output_fs.open(begun, "wb") as opened:
-            if file.endswith(PARQUET):
-                target: _Target = _ParquetTarget(opened, self._column, self._chunks(file))
-            else:
-                target = _TextTarget(opened, is_packed=file.endswith(".gz"))
-            yield target
-            target.close()
+            is_table = file.endswith(PARQUET)
+            with (
+                _row_writer(opened, self._column, self._chunks(file))
+                if is_table
+                else _text_writer(opened, is_packed=file.endswith(".gz"))
+            ) as write:
+                yield write
         self._output_fs.mv(begun, path)
 
     def _write(self, path: str, text: str) -> None:
@@ -361,48 +333,34 @@ class FileReport:
             self.kept_lines += len(part.lines)
 
 
-class _TextTarget:
-    def __init__(self, file: BinaryIO, *, is_packed: bool) -> None:
-        # Without a time in its head, the same text gives the same bytes.
-        self._file: Any = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) if is_packed else file
-        self._is_packed = is_packed
-
-    def add(self, part: Part) -> None:
-        """See _Target."""
-        self._file.write("".join(part.lines).encode())
-
-    def close(self) -> None:
-        """See _Target."""
-        if self._is_packed:
-            self._file.close()
+@contextmanager
+def _text_writer(file: BinaryIO, *, is_packed: bool) -> Iterator[Callable[[Sequence[str]], object]]:
+    """Yields what writes the lines of a part."""
+    if not is_packed:
+        yield lambda lines: file.write("".join(lines).encode())
+        return
+    # Without a time in its head, the same text gives the same bytes.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        yield lambda lines: packed.write("".join(lines).encode())
 
 
-class _ParquetTarget:
-    """Rows with two columns: the text, and its translation.
+@contextmanager
+def _row_writer(
+    file: BinaryIO, column: str, texts: Iterator[Sequence[str]]
+) -> Iterator[Callable[[Sequence[str]], object]]:
+    """Yields what writes the rows of a part to a Parquet file: the text, and its translation.
 
     Args:
         file: Where they are written.
         column: Name of the column of texts.
         texts: The texts of the source, as many at a time as the parts have.
     """
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
 
-    def __init__(self, file: BinaryIO, column: str, texts: Iterator[Sequence[str]]) -> None:
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-
-        self._pyarrow = pyarrow
-        self._schema = pyarrow.schema([(column, pyarrow.string()), (_TRANSLATION, pyarrow.string())])
-        self._writer = ParquetWriter(file, self._schema)
-        self._texts = texts
-
-    def add(self, part: Part) -> None:
-        """See _Target."""
-        columns = [next(self._texts, ()), part.lines]
-        self._writer.write_table(self._pyarrow.table(columns, schema=self._schema))
-
-    def close(self) -> None:
-        """See _Target."""
-        self._writer.close()
+    schema = pyarrow.schema([(column, pyarrow.string()), (_TRANSLATION, pyarrow.string())])
+    with ParquetWriter(file, schema) as writer:
+        yield lambda lines: writer.write_table(pyarrow.table([next(texts, ()), lines], schema=schema))
 
 
 def _texts(file: BinaryIO, column: str, name: str) -> Iterator[list[str]]:
