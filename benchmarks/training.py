@@ -32,9 +32,7 @@ from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns, timed
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
-from model.training.config.data import BatchConfig
-from model.training.config.optimisation import OptimisationConfig
-from model.training.config.run import Precision, RunConfig
+from model.training.config.sections import BatchConfig, OptimisationConfig, Precision, RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.dataset import Lengths

@@ -285,7 +285,7 @@ def _run_out_of_memory(
 def update(work: Work) -> Figures:
     """Updates of training in bfloat16: source and target tokens a second, and the share of the peak."""
     from benchmarks.training import pair_batches, usual_lengths
-    from model.training.config.run import Precision, RunConfig
+    from model.training.config.sections import Precision, RunConfig
     from model.training.config.train_config import TrainConfig
     from model.training.optimisation.measurements import Measurements, measured_peak
     from model.training.optimisation.step import Updater

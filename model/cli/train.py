@@ -15,7 +15,7 @@ import click
 
 from model.cli.main import Failure
 from model.config import FORMER_FIELDS, TransformerConfig
-from model.training.config.fields import choices, field_docs, value_kinds
+from model.training.config.sections import choices, field_docs, value_kinds
 from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig, load_train_config
 from model.training.distributed import is_distributed
 

@@ -27,7 +27,7 @@ from model.evaluation.held_out import HeldOut
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.training.config.run import Precision
+from model.training.config.sections import Precision
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.step import autocast, sequence_loss

@@ -1,5 +1,4 @@
-"""Every value of a training run: read from files and options, checked once. No torch.
+"""Every value of a training run: `sections` has a class for each table of a file, `train_config` joins them.
 
-`data` has corpora, vocabulary and the size of batches. `optimisation` has the loss, the optimiser and the
-learning rate. `run` has the end of a run, validation and early stopping.
+A new setting is a field of a section. No torch.
 """

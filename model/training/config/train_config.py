@@ -4,11 +4,13 @@ import copy
 import dataclasses
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
+
+from pydantic import ValidationError
 
 from model.checkpoint.card import ModelCard
 from model.config import FORMER_FIELDS, TransformerConfig
@@ -16,20 +18,24 @@ from model.decode_request import DecodeOptions
 from model.errors import ConfigError
 from model.presets import preset
 from model.text.languages import is_language_code
-from model.training.config.data import (
+from model.training.config.sections import (
     AugmentationConfig,
     BatchConfig,
+    CardConfig,
     CleaningConfig,
     CorpusConfig,
+    ObjectiveConfig,
+    OptimisationConfig,
+    RunConfig,
+    ScheduleConfig,
+    ValidationConfig,
     VocabularyConfig,
 )
-from model.training.config.fields import build
-from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig, ScheduleConfig
-from model.training.config.run import CardConfig, RunConfig, ValidationConfig
 from model.training.optimisation.schedule import Schedule
 from model.validators import require
 
 Values = dict[str, Any]
+T = TypeVar("T")
 
 FROM_THE_TOKENIZER = (
     "source_vocab_size",
@@ -203,6 +209,29 @@ class TrainConfig:
         makers |= {"run": RunConfig, "network": _network, "decoding": _decoding}
         single = {name: build(makers[name], values.get(name, {}), name) for name in sections - set(LISTS)}
         return cls(**lists, **single)  # type: ignore[arg-type]
+
+
+def build(make: Callable[..., T], values: object, section: str) -> T:
+    """An instance of a configuration class from a table of plain values, by their names.
+
+    Raises:
+        ConfigError: If a key is unknown or missing, or a value is refused; its field is `section.key`.
+    """
+    require(isinstance(values, Mapping), section, "a table", values)
+    table: dict[str, Any] = dict(values)  # type: ignore[call-overload]
+    try:
+        return make(**table)
+    except ConfigError as error:
+        raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, value = str(first["loc"][0]), first["input"]
+        requirement = first["msg"].removeprefix("Input should be ")
+        if first["type"] == "missing":
+            requirement, value = "given", None
+        elif first["type"] == "unexpected_keyword_argument":
+            requirement = "one of " + ", ".join(field.name for field in dataclasses.fields(make))  # type: ignore[arg-type]
+        raise ConfigError(f"{section}.{name}", requirement, value) from error
 
 
 def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:

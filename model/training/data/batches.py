@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.errors import CorpusError
-from model.training.config.data import BatchConfig
+from model.training.config.sections import BatchConfig
 from model.training.data.dataset import Indices, Lengths, PairDataset
 from model.training.data.piece_dropout import PieceDropouts, VariedRows
 from model.validators import require, require_integer

@@ -14,7 +14,7 @@ import numpy as np
 from model.errors import CorpusError
 from model.files import atomic_folder
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
 from model.training.data.cleaning import CleaningReport
 from model.training.data.corpus import corpus_files

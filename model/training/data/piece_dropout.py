@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from model.decoding.random_numbers import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import BatchConfig
+from model.training.config.sections import BatchConfig
 from model.training.data.dataset import Indices, Lengths, Rows
 
 ScoredPieces = Mapping[int, tuple[str, float]]

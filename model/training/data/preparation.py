@@ -14,7 +14,7 @@ from model.evaluation.held_out import HeldOut
 from model.files import write_text_atomically
 from model.text.detection import are_exchanged
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
+from model.training.config.sections import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.augmenter import Augmenter, Copy
 from model.training.data.augmentation.word_pairs import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.data.cleaning import Cleaner, CleaningReport

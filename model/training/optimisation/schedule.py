@@ -4,8 +4,7 @@ import logging
 import math
 from dataclasses import dataclass
 
-from model.training.config.optimisation import ScheduleConfig
-from model.training.config.run import RunConfig
+from model.training.config.sections import RunConfig, ScheduleConfig
 from model.validators import require
 
 logger = logging.getLogger(__name__)

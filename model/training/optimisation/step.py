@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from model.config import TransformerConfig
 from model.errors import DivergenceError
 from model.network.transformer import Transformer
-from model.training.config.run import Precision
+from model.training.config.sections import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World

@@ -14,7 +14,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from model.errors import ConfigError
 from model.files import write_text_atomically
-from model.training.config.run import RunConfig
+from model.training.config.sections import RunConfig
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import TranslatedText
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import model
-from model.training.config.data import CorpusConfig
+from model.training.config.sections import CorpusConfig
 from model.training.config.train_config import TrainConfig, paths
 from model.training.data.corpus import corpus_files
 from model.training.run_folder.state import Position

@@ -10,7 +10,7 @@ from model.evaluation.held_out import HeldOut
 from model.evaluation.scores import TranslationScores
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import VocabularyConfig
+from model.training.config.sections import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
 from model.training.validation import (
     DirectionResult,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from model.training.config.data import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.augmentation.alterations import (
     SentenceContext,
     capitalised,

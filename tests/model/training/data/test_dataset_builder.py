@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model.errors import CorpusError
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data import dataset_builder, tokenisation
 from model.training.data.dataset import INDEX_FILE, PairDataset
 from model.training.data.dataset_builder import data_fingerprint, prepare

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import BatchConfig, CleaningConfig
+from model.training.config.sections import BatchConfig, CleaningConfig
 from model.training.data.batches import BatchStream
 from model.training.data.dataset import PairDataset, Rows
 from model.training.data.dataset_builder import prepare

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError, TrainingError
-from model.training.config.data import CorpusConfig
+from model.training.config.sections import CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.corpus import read_pairs
 from model.training.data.preparation import _warn_of_exchange, prepare_data, with_held_out_text

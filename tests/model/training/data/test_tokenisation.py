@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.cleaning import CleaningReport
 from model.training.data.tokenisation import directed_sentences, tokenised_chunks
 from tests.model.training.parallel_text import made_up_pairs, tokenizer_of, write_corpus

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.training.config.run import RunConfig
+from model.training.config.sections import RunConfig
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.log import Progress, RunLog, Translations, completed_share, time_left
 from model.training.validation import TranslatedText

@@ -7,11 +7,24 @@ import pytest
 from model.config import TransformerConfig
 from model.decode_request import DecodeOptions
 from model.errors import ConfigError
-from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
-from model.training.config.fields import build, choices, field_docs, value_kinds
-from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig, ScheduleConfig
-from model.training.config.run import CardConfig, RunConfig, ValidationConfig
-from model.training.config.train_config import TrainConfig
+from model.training.config.sections import (
+    BatchConfig,
+    CardConfig,
+    CleaningConfig,
+    CorpusConfig,
+    ObjectiveConfig,
+    OptimisationConfig,
+    RunConfig,
+    ScheduleConfig,
+    ValidationConfig,
+    VocabularyConfig,
+    choices,
+    field_docs,
+    value_kinds,
+)
+from model.training.config.train_config import TrainConfig, build
+
+FILE = {"path": "a.tsv", "source_language": "en", "target_language": "fr"}
 
 CLASSES = [
     BatchConfig,
@@ -62,11 +75,33 @@ def test_every_setting_is_documented_and_nothing_else(cls: type) -> None:
         (ScheduleConfig, {"form": "linear"}, r"`section\.form` must be 'inverse_sqrt', .* but is 'linear'"),
         (RunConfig, {"max_steps": 1, "plots": 1}, r"`section\.plots` must be a valid boolean, but is 1"),
         (VocabularyConfig, {"reuse": ""}, r"`section\.reuse` must be the folder of a tokenizer"),
+        (VocabularyConfig, {"target_size": 9}, r"`section\.target_size` must be left out where one vocab"),
+        (CorpusConfig, FILE | {"path": ""}, r"`section\.path` must be the name of a file"),
+        (CorpusConfig, FILE | {"target_path": ""}, r"`section\.target_path` must be the name of a file"),
+        (CorpusConfig, FILE | {"source_language": ""}, r"`section\.source_language` must be a language code"),
+        (CorpusConfig, FILE | {"target_language": "en"}, r"`section\.target_language` must be different"),
+        (CorpusConfig, FILE | {"target_column": 1}, r"`section\.target_column` must be different"),
+        (CorpusConfig, FILE | {"format": "aligned"}, r"`section\.target_path` must be given"),
+        (
+            CorpusConfig,
+            FILE | {"format": "tsv", "target_path": "b"},
+            r"`section\.target_path` must be left out",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_full_name(cls: type, values: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build(cls, values, "section")
+
+
+def test_vocabularies_that_are_not_shared_have_two_sizes() -> None:
+    assert VocabularyConfig(shared=False, target_size=9).target_size == 9
+
+
+@pytest.mark.parametrize("directions", [[("en", "fr")], [("en", "fr"), ("fr", "en")]])
+def test_directions_of_a_corpus(directions: list[tuple[str, str]]) -> None:
+    corpus = CorpusConfig(**FILE, bidirectional=len(directions) == 2)  # type: ignore[arg-type]
+    assert list(corpus.directions) == directions
 
 
 def test_a_number_stays_as_the_file_has_it() -> None:

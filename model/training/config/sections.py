@@ -1,17 +1,37 @@
-"""Configuration of the data: corpora, cleaning, vocabulary, batches, augmentation. No torch."""
+"""The sections of a training configuration, one class each, and the values that they accept. No torch.
 
-from typing import Annotated, Literal
+A TOML file has one table for each; `train_config` reads it. The docstrings are the help of the options.
+"""
 
-from pydantic import Field
+import inspect
+import re
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from model.training.config.fields import STRICT, Count, Number, Positive, Seed, Share
+from model.checkpoint.weights import StorageType
+from model.evaluation import Metric
 from model.validators import require
 
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+"""The rules of every configuration class: no value is converted, no unknown field is accepted."""
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Number = float | int
+"""A number as the file has it: fingerprints of data tell 2 from 2.0."""
+Share = Annotated[Number, Field(ge=0, le=1)]
 CorpusFormat = Literal["auto", "tsv", "csv", "aligned", "json", "jsonl", "tmx"]
 CorpusPart = Literal["all", "training", "held_out"]
 VocabularySize = Annotated[int, Field(ge=8, le=1_000_000)]
 Rate = Annotated[Number, Field(ge=0, le=100)]
+ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
+Decay = Annotated[Number, Field(ge=0, le=0.99999)]
+AboveZero = Annotated[Number, Field(gt=0)]
+FromZero = Annotated[Number, Field(ge=0)]
+Precision = Literal["float32", "bfloat16", "float16"]
 
 AUGMENTATION_KINDS = (
     "no_final_stop",
@@ -210,3 +230,191 @@ class AugmentationConfig:
     def is_on(self) -> bool:
         """Whether anything is added to a corpus."""
         return self.words > 0 or any(self.rates.values())
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ObjectiveConfig:
+    """What training minimises.
+
+    Attributes:
+        label_smoothing: ε, the probability that is moved from the reference token to the others (Szegedy et
+            al. 2015, https://arxiv.org/abs/1512.00567); 0 is plain cross entropy.
+        r_drop: α, the weight of the divergence between two passes with different dropout (Liang et al. 2021,
+            https://arxiv.org/abs/2106.14448, where 5 is best for translation). 0 makes one pass; other
+            values double time and memory.
+    """
+
+    label_smoothing: Annotated[Number, Field(ge=0, le=0.99)] = 0.1
+    r_drop: Annotated[Number, Field(ge=0, le=1000)] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class OptimisationConfig:
+    """How the weights are updated.
+
+    Attributes:
+        learning_rate: Peak of the schedule (its factor for the `noam` schedule, 1 in the paper).
+        beta1: Decay of AdamW's running mean of gradients.
+        beta2: Decay of its running mean of squared gradients.
+        epsilon: Added to AdamW's denominator.
+        weight_decay: Decoupled decay of matrices (https://arxiv.org/abs/1711.05101); biases, norms
+            and embeddings have none.
+        clip_norm: Largest L2 norm of the gradient over all weights; 0 disables clipping.
+        accumulate: Batches per update, shared by all processes; the gradient is that of one batch of all
+            their pairs.
+        ema_decay: Decay of an exponential moving average of the weights, which validation and checkpoints
+            use; 0 disables it.
+        average_last: Validate and save the mean of the weights at the last n validations; 0 disables it.
+    """
+
+    learning_rate: AboveZero = 1e-3
+    beta1: Decay = 0.9
+    beta2: Decay = 0.98
+    epsilon: AboveZero = 1e-9
+    weight_decay: FromZero = 0.01
+    clip_norm: FromZero = 1.0
+    accumulate: Positive = 1
+    ema_decay: Decay = 0.0
+    average_last: Count = 0
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ScheduleConfig:
+    """How the learning rate changes from step to step (s, counted from 1; w: warm-up steps).
+
+    Attributes:
+        form: `inverse_sqrt`: peak × sqrt(w / s); `noam`: factor × model_dim^−½ × min(s^−½, s × w^−1.5)
+            (Vaswani et al. 2017, eq. 3), where optimisation.learning_rate is the factor;
+            `cosine`: from the peak down to minimum_ratio × peak at total_steps; `constant`: the peak.
+        warmup_steps: Steps over which the rate rises linearly from 0.
+        total_steps: End of the cosine; 0 takes run.max_steps, or without that limit the first of
+            run.max_minutes and run.max_epochs.
+        minimum_ratio: Floor of the cosine, as a share of the peak.
+    """
+
+    form: ScheduleForm = "inverse_sqrt"
+    warmup_steps: Count = 1000
+    total_steps: Count = 0
+    minimum_ratio: Share = 0.1
+
+    def __post_init__(self) -> None:
+        warms_up = self.form != "noam" or self.warmup_steps > 0
+        require(warms_up, "warmup_steps", "at least 1 for noam", self.warmup_steps)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RunConfig:
+    """One run: its folder, length and device. The first limit that is reached ends it.
+
+    Attributes:
+        folder: Where the run writes; it must not hold other files of the same names.
+        seed: Seed of the initial weights, the dropout and the order of the data; below 2⁶³.
+        max_steps: Most updates; 0 disables the limit.
+        max_minutes: Most minutes of training, over all resumptions; 0 disables the limit.
+        max_epochs: Most passes over the data; 0 disables the limit.
+        save_every: Steps between saved states, from which `--resume` continues.
+        log_every: Steps between lines of the log.
+        start_from: Folder of a checkpoint with the initial weights. Its network must have the same shape; its
+            vocabulary may differ.
+        device: Where to compute; `auto` takes a GPU if there is one.
+        precision: Number type of the matrix products; weights and optimiser stay in float32. `float16` needs
+            CUDA.
+        threads: Numeric threads on the CPU, at most 1024; 0 takes torch's default.
+        compile: Use torch.compile.
+        checkpoint_precision: Number type of the weights in checkpoints; float32 keeps every bit, int8 has a
+            scale for each row of a matrix.
+        plots: Write a report with pictures at the end (extra `train`); `dragoman report` writes it later.
+        tensorboard: Write TensorBoard events (extra `train`).
+    """
+
+    folder: str = "runs/run"
+    seed: Seed = 1
+    max_steps: Count = 0
+    max_minutes: Annotated[Number, Field(ge=0)] = 0.0
+    max_epochs: Count = 0
+    save_every: Positive = 500
+    log_every: Positive = 20
+    start_from: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Precision = "float32"
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    compile: bool = False
+    checkpoint_precision: StorageType = "float32"
+    plots: bool = True
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        require(bool(self.folder), "folder", "a path", self.folder)
+        require(self.start_from != "", "start_from", "the folder of a checkpoint", self.start_from)
+        limited = self.max_steps or self.max_minutes or self.max_epochs
+        require(bool(limited), "max_steps", "above 0 (or max_minutes, or max_epochs)", self.max_steps)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ValidationConfig:
+    """How the network is validated, and which checkpoints are kept.
+
+    Attributes:
+        every: Steps between validations; the run also ends with one.
+        metric: Chooses the best checkpoint, and decides when to stop early.
+        patience: Stop after this many validations without a better score; 0 never stops early.
+        keep_best: Number of checkpoints kept in addition to `best` and `last`: those with the best scores.
+        held_out: Without validation corpora, hold out one pair in a hundred of the training corpora, if
+            that gives each direction at least 50; 1,000 are translated per direction unless
+            `max_sentences` says otherwise.
+        max_sentences: Most sentences translated per direction; 0 translates all.
+        samples: Translations per direction that are written into the log.
+        heat_maps: Sentences per direction whose attention the report shows.
+        batch_tokens: Most tokens of a batch that measures the loss.
+    """
+
+    every: Positive = 1000
+    metric: Metric = "bleu"
+    patience: Count = 0
+    keep_best: Count = 0
+    held_out: bool = True
+    max_sentences: Count = 0
+    samples: Count = 3
+    heat_maps: Count = 1
+    batch_tokens: Annotated[int, Field(ge=4)] = 8192
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CardConfig:
+    """The model card of the checkpoints.
+
+    Attributes:
+        name: Short name; letters, digits and `._+-`.
+        version: Version of these weights, in the same characters.
+        max_source_length: Most source tokens of a sentence, tag and EOS included.
+        max_target_length: Most target tokens of a translation, EOS included.
+    """
+
+    name: str = "dragoman"
+    version: str = "1"
+    max_source_length: Annotated[int, Field(ge=2)] = 256
+    max_target_length: Positive = 256
+
+
+def value_kinds(hint: object) -> set[object]:
+    """The types that an annotation allows, without None."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds: set[object] = set()
+    for option in options:
+        if get_origin(option) is Literal:
+            kinds |= {type(choice) for choice in get_args(option)}
+        else:
+            kinds.add(get_origin(option) or option)
+    return kinds - {NoneType}
+
+
+def choices(hint: object) -> tuple[str, ...]:
+    """The names that a Literal annotation allows; empty for other annotations."""
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The text of each field in the "Attributes:" section of the class docstring, on one line."""
+    _, _, section = (inspect.getdoc(cls) or "").partition("Attributes:\n")
+    entries = re.split(r"^    (\w+): ", section, flags=re.MULTILINE)[1:]
+    return {name: " ".join(text.split()) for name, text in zip(entries[::2], entries[1::2], strict=True)}
