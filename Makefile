@@ -30,7 +30,7 @@ SIDE_BY_SIDE := --numprocesses $(TEST_PROCESSES) --dist worksteal
 # PyTorch lends its threads to training operators, so it only looks at decoding sessions.
 SANITIZED := build/sanitize
 COMMA := ,
-NATIVE_TESTS := tests/model/native tests/model/network/native_ops tests/model/decoding/test_native_network.py \
+NATIVE_TESTS := tests/model/native tests/model/network/test_native_ops.py tests/model/decoding/test_native_network.py \
 	tests/model/decoding/test_native_runner.py
 
 # Draws new examples for the properties; the seed is printed, and `make explore SEED=…` draws them again.

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config import Activation, NormForm, TransformerConfig
-from model.network.native_ops.attention import attend_sentences
-from model.network.native_ops.projection import Projection
-from model.network.native_ops.residual import add_dropped, dropped, norm_beside
+from model.network.native_ops import Projection, add_dropped, attend_sentences, dropped, norm_beside
 from model.network.positions import rotate
 from model.network.triton_ops.stream import add_norm
 

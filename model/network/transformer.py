@@ -38,7 +38,7 @@ from model.network.layers import (
     key_mask,
     layer_norm,
 )
-from model.network.native_ops.projection import Projection
+from model.network.native_ops import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
 from model.network.triton_ops.attention import attend_to_self, attend_to_source

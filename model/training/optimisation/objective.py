@@ -20,9 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from model.native.operators import Operators
-from model.network.native_ops.loading import operators_for
-from model.network.native_ops.smoothed_loss import FusedSmoothedLoss
+from model.network.native_ops import fused_smoothed_loss
 from model.training.data.batches import Batch
 
 _ROWS_AT_ONCE = 256
@@ -80,17 +78,19 @@ def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smooth
         smoothing: The distribution q.
     """
     logits_MV, labels_M = logits_NTV.reshape(-1, logits_NTV.shape[-1]), labels_NT.flatten()
-    if operators := operators_for(logits_MV):
-        return _natively(logits_MV[:, : smoothing.vocab_size], labels_M, smoothing, operators)
-    apply = cast(Callable[[Tensor, Tensor, Smoothing], tuple[Tensor, Tensor]], _SmoothedCrossEntropy.apply)
-    smoothed, cross_entropy = apply(logits_MV, labels_M, smoothing)
-    return SummedLoss(smoothed, cross_entropy)
-
-
-def _natively(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing, operators: Operators) -> SummedLoss:
-    numbers = smoothing.share, smoothing.other, smoothing.pad_id
-    apply = cast(Callable[..., tuple[Tensor, Tensor]], FusedSmoothedLoss.apply)
-    return SummedLoss(*apply(logits_MV, labels_M, *numbers, operators))
+    sums = fused_smoothed_loss(
+        logits_MV[:, : smoothing.vocab_size],
+        labels_M,
+        smoothing=smoothing.share,
+        other=smoothing.other,
+        pad_id=smoothing.pad_id,
+    )
+    if sums is None:
+        apply = cast(
+            Callable[[Tensor, Tensor, Smoothing], tuple[Tensor, Tensor]], _SmoothedCrossEntropy.apply
+        )
+        sums = apply(logits_MV, labels_M, smoothing)
+    return SummedLoss(*sums)
 
 
 class _Context(FunctionCtx):
