@@ -20,8 +20,7 @@ from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
 from model.training.data.corpus import held_out_texts, read_pairs
 from model.training.data.dataset import PairDataset
-from model.training.data.dataset_builder import data_fingerprint, prepare
-from model.training.data.tokenisation import directed_sentences
+from model.training.data.tokenisation import data_fingerprint, directed_sentences, prepare
 from model.training.data.vocabulary import train_tokenizer
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run_folder.folder import RunFolder

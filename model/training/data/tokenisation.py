@@ -1,21 +1,47 @@
-"""ⓓ Turns clean text of every corpus and direction into token ids, chunk by chunk."""
+"""ⓓ Turns clean text of every corpus and direction into files of token ids, and reuses unchanged files."""
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress, islice
+from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from model.text.tokenizer import Tokenizer
+import numpy as np
+
+from model.errors import CorpusError
+from model.files import atomic_folder
+from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
-from model.training.data.augmentation.augmenter import Augmenter, Copy
+from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION, Augmenter, Copy
 from model.training.data.augmentation.word_pairs import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.data.cleaning import Cleaner, CleaningReport
-from model.training.data.corpus import SentencePair, read_pairs
+from model.training.data.corpus import SentencePair, corpus_files, read_pairs
+from model.training.data.dataset import (
+    SECTION_DTYPE,
+    SECTIONS_FILE,
+    SOURCE,
+    TARGET,
+    DatasetIndex,
+    PairDataset,
+    Rows,
+    Section,
+    TokenWriter,
+    write_index,
+)
+from model.training.distributed.world import SINGLE_PROCESS, World
 
 CHUNK_SIZE = 8192
-
+"""Sentence pairs that are tokenised together."""
+_FORMAT_VERSION = 1
 _DRAWING_SEED = 1
+_PART_FILE = "part.json"
+_OTHER_FILES = "the processes see other files"
 _NO_COPIES = AugmentationConfig()
 
 
@@ -30,18 +56,187 @@ class TokenChunk(NamedTuple):
     """Pairs of one corpus in one direction.
 
     Attributes:
+        number: Counts chunks of text; all that is made of one has its number.
         direction: (source, target) codes.
         weight: How often each pair is drawn in an epoch.
-        pairs: Token ids.
-        kinds: The kind of each pair, if augmentation made them.
-        number: Counts chunks of text; all that is made of one has its number.
+        kinds: Number of altered copies by kind.
+        sources: Token ids.
+        targets: Token ids.
     """
 
-    direction: tuple[str, str]
+    number: int
+    direction: Sequence[str]
     weight: float
-    pairs: list[TokenPair]
-    kinds: Sequence[str] = ()
-    number: int = 0
+    kinds: Mapping[str, int]
+    sources: Rows
+    targets: Rows
+
+    def save(self, file: Path) -> None:
+        """Write the chunk into a file of its own."""
+        described = np.array(json.dumps(self[:4]))
+        np.savez(file, described, *self.sources, *self.targets)
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """Read what `save` wrote."""
+        with np.load(file) as saved:
+            described, *arrays = (saved[f"arr_{i}"] for i in range(5))
+        number, direction, weight, kinds = json.loads(str(described))
+        return cls(number, direction, weight, kinds, Rows(*arrays[:2]), Rows(*arrays[2:]))
+
+
+def prepare(
+    corpora: Sequence[CorpusConfig],
+    tokenizer_folder: Path,
+    cleaning: CleaningConfig,
+    folder: Path,
+    *,
+    augmentation: AugmentationConfig = _NO_COPIES,
+    world: World = SINGLE_PROCESS,
+) -> PairDataset:
+    """Tokenise corpora into a folder, or open the folder if it holds the same data already.
+
+    Text is streamed: memory grows by about 20 bytes per pair (fingerprint, lengths). The folder is written
+    atomically. Several processes tokenise a part each, and the first one joins the parts to what a single
+    process would have written.
+
+    Args:
+        corpora: Corpora to train on.
+        tokenizer_folder: Folder of the tokenizer.
+        cleaning: Which pairs are dropped.
+        folder: Folder of the tokenised pairs; other contents are replaced.
+        augmentation: Which altered copies to add.
+        world: The processes that prepare the folder, which all of them must see.
+
+    Raises:
+        CorpusError: If a corpus cannot be read, ids cannot be written, no pair is left, or the processes see
+            other files.
+        TokenizerError: If the tokenizer cannot be read.
+    """
+    tokenizer = Tokenizer.load(tokenizer_folder)
+    fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
+    is_missing = _finished(folder, fingerprint) is None
+    if world.all_max(int(is_missing)):
+        report = CleaningReport()
+        chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation, world=world)
+        try:
+            parts = folder.with_name(f".{folder.name}.parts")
+            if world.size > 1:
+                _write_part(chunks, report, fingerprint, parts / str(world.rank))
+                world.all_max(0)
+                chunks = _joined(parts, report, fingerprint, world.size)
+            if world.is_first:
+                with atomic_folder(folder) as unfinished:
+                    _write(chunks, report, tokenizer, fingerprint, unfinished)
+                shutil.rmtree(parts, ignore_errors=True)
+            world.all_max(0)
+        except OSError as error:
+            raise CorpusError(f"{folder}: tokenised text cannot be written ({error.strerror})") from error
+    if (finished := _finished(folder, fingerprint)) is None:
+        raise CorpusError(f"{folder} is not made of what is here: {_OTHER_FILES}")
+    return finished
+
+
+def data_fingerprint(
+    corpora: Sequence[CorpusConfig],
+    tokenizer_folder: Path | None,
+    cleaning: CleaningConfig,
+    augmentation: AugmentationConfig = _NO_COPIES,
+) -> str:
+    """SHA-256 of everything that the token ids depend on: contents of the files, not their paths or dates.
+
+    Without a tokenizer it is that of the clean text.
+
+    Raises:
+        CorpusError: If a file is missing or cannot be read.
+    """
+    parts: list[object] = [_FORMAT_VERSION, dataclasses.asdict(cleaning)]
+    for corpus in corpora:
+        values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
+        parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
+    if augmentation.is_on:  # keeps fingerprints from before augmentation existed
+        parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
+    files = [tokenizer_folder / name for name in TOKENIZER_FILES] if tokenizer_folder else []
+    parts.extend([path.name, _checksum(path)] for path in files if path.exists())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
+    """The dataset in the folder, if it is complete and has the fingerprint."""
+    try:
+        dataset = PairDataset(folder)
+    except CorpusError:
+        return None
+    return dataset if dataset.index.fingerprint == fingerprint else None
+
+
+def _write_part(chunks: Iterable[TokenChunk], report: CleaningReport, fingerprint: str, folder: Path) -> None:
+    """Write what this process tokenised, a file a chunk, and what it counted."""
+    with atomic_folder(folder) as part:
+        for place, chunk in enumerate(chunks):
+            chunk.save(part / f"{chunk.number:09d}-{place:09d}.npz")
+        described = {"fingerprint": fingerprint, "recounted": report.recounted}
+        (part / _PART_FILE).write_text(json.dumps(described), encoding="utf-8")
+
+
+def _joined(parts: Path, report: CleaningReport, fingerprint: str, size: int) -> Iterator[TokenChunk]:
+    """The chunks of all parts in the order of their numbers; `report` gets what the other processes counted.
+
+    Raises:
+        CorpusError: If a part is made of other text.
+    """
+    for rank in range(size):
+        described = json.loads((parts / str(rank) / _PART_FILE).read_text(encoding="utf-8"))
+        if described["fingerprint"] != fingerprint:
+            raise CorpusError(f"{parts} is not made of what is here: {_OTHER_FILES}")
+        if rank:
+            report.recount(described["recounted"], "too_long")
+    yield from map(TokenChunk.load, sorted(parts.glob("*/*.npz"), key=lambda file: file.name))
+
+
+def _write(
+    chunks: Iterable[TokenChunk], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
+) -> None:
+    """Write token files, section numbers and, last, the index, with the report that `chunks` fill."""
+    sections: list[Section] = []
+    augmented: Counter[str] = Counter()
+    with (
+        TokenWriter(folder, SOURCE, tokenizer.source_vocab_size) as sources,
+        TokenWriter(folder, TARGET, tokenizer.target_vocab_size) as targets,
+        (folder / SECTIONS_FILE).open("wb") as numbers,
+    ):
+        for chunk in chunks:
+            source, target = chunk.direction
+            section = Section(source_language=source, target_language=target, weight=chunk.weight)
+            if section not in sections:
+                sections.append(section)
+            sources.append(chunk.sources)
+            targets.append(chunk.targets)
+            of_all = np.full(len(chunk.sources.lengths), sections.index(section), dtype=SECTION_DTYPE)
+            numbers.write(of_all.tobytes())
+            augmented.update(chunk.kinds)
+    if report.kept == 0:
+        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
+    index = DatasetIndex(
+        fingerprint=fingerprint,
+        sections=tuple(sections),
+        source_vocab_size=tokenizer.source_vocab_size,
+        target_vocab_size=tokenizer.target_vocab_size,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        kept=report.kept,
+        dropped=dict(sorted(report.dropped.items())),
+        augmented=dict(sorted(augmented.items())),
+    )
+    write_index(index, folder)
 
 
 def clean_corpora(
@@ -78,37 +273,35 @@ def tokenised_chunks(
     report: CleaningReport,
     augmentation: AugmentationConfig = _NO_COPIES,
     *,
-    chunk_size: int = CHUNK_SIZE,
-    rank: int = 0,
-    size: int = 1,
+    world: World = SINGLE_PROCESS,
 ) -> Iterator[TokenChunk]:
     """Token ids of all clean pairs: each chunk of text in one direction, then in the other.
 
     A pair with a side longer than `cleaning.max_length_tokens` in any direction is dropped in all. Altered
     copies follow their chunk, and pairs of single words follow their corpus.
 
-    Of several processes (`rank` of `size`) each tokenises every `size`-th chunk and counts what is too long
-    there; the first one aligns single words. All of them clean all text, because duplicates are found across
-    it. In the order of their numbers, the chunks of all processes are those of one process.
+    Each process of `world` tokenises its share of the chunks and counts what is too long there; the first one
+    aligns single words. All of them clean all text, because duplicates are found across it. In the order of
+    their numbers, the chunks of all processes are those of one process.
     """
     tokenisation = _Tokenisation(tokenizer, cleaning, augmentation)
     number = 0
     for corpus, pairs in clean_corpora(corpora, cleaning, report):
         texts: list[SentencePair] = []
-        while chunk := list(islice(pairs, chunk_size)):
-            is_own = number % size == rank
-            gives_words = bool(augmentation.words) and rank == 0 and len(texts) < MOST_SENTENCES
+        while chunk := list(islice(pairs, CHUNK_SIZE)):
+            is_own = number % world.size == world.rank
+            gives_words = bool(augmentation.words) and world.is_first and len(texts) < MOST_SENTENCES
             if is_own or gives_words:
-                plain, fitting = tokenisation.plain(chunk, corpus)
+                plain, fitting = tokenisation.plain(chunk, corpus, number)
                 if gives_words:
                     texts.extend(fitting[: MOST_SENTENCES - len(texts)])
                 if is_own:
                     report.recount(len(chunk) - len(fitting), "too_long")
-                    for each in (*plain, *tokenisation.copies(fitting, corpus)):
-                        yield each._replace(number=number)
+                    yield from plain
+                    yield from tokenisation.copies(fitting, corpus, number)
             number += 1
         if texts:
-            yield from (each._replace(number=number) for each in tokenisation.words(texts, corpus))
+            yield from tokenisation.words(texts, corpus, number)
         number += 1
 
 
@@ -124,32 +317,34 @@ class _Tokenisation:
         self._weight_of_words = augmentation.words
 
     def plain(
-        self, pairs: Sequence[SentencePair], corpus: CorpusConfig
+        self, pairs: Sequence[SentencePair], corpus: CorpusConfig, number: int
     ) -> tuple[list[TokenChunk], list[SentencePair]]:
         """A chunk for each direction, and the pairs that fit in all directions."""
         ways = self._both_ways(pairs, corpus)
         fits = [all(map(self._fits, directed)) for directed in zip(*ways, strict=True)]
         chunks = [
-            TokenChunk(direction, corpus.weight, list(compress(way, fits)))
+            _chunk(number, direction, corpus.weight, {}, list(compress(way, fits)))
             for direction, way in zip(corpus.directions, ways, strict=True)
         ]
         return chunks, list(compress(pairs, fits))
 
-    def copies(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
+    def copies(
+        self, pairs: Sequence[SentencePair], corpus: CorpusConfig, number: int
+    ) -> Iterator[TokenChunk]:
         """Chunks of altered copies in each direction."""
         for direction in corpus.directions:
             copies = list(self._augmenter.copies(_turned(pairs, corpus, direction), *direction))
             if copies:
-                yield self._usable(copies, direction, corpus.weight)
+                yield self._usable(copies, number, direction, corpus.weight)
 
-    def words(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
+    def words(self, pairs: Sequence[SentencePair], corpus: CorpusConfig, number: int) -> Iterator[TokenChunk]:
         """Chunks of single words in each direction, with their own weight."""
         forward = corpus.directions[0]
         found = WordPairs(pairs, forward, (self._source_segments(forward[1]), self._target_segments))
         for direction in corpus.directions:
             copies = [Copy("words", pair) for pair in found.directed(reverse=direction != forward)]
             if copies:
-                yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
+                yield self._usable(copies, number, direction, corpus.weight * self._weight_of_words)
 
     def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
         """The ids of all pairs in each direction."""
@@ -180,12 +375,14 @@ class _Tokenisation:
             turned[place] = pair
         return turned
 
-    def _usable(self, copies: Sequence[Copy], direction: tuple[str, str], weight: float) -> TokenChunk:
+    def _usable(
+        self, copies: Sequence[Copy], number: int, direction: tuple[str, str], weight: float
+    ) -> TokenChunk:
         """The copies that are short enough, and that the vocabulary can spell."""
         encoded = self._encode([copy.pair for copy in copies], direction)
         usable = [self._fits(pair) and self._can_spell(pair) for pair in encoded]
-        kinds = [copy.kind for copy in compress(copies, usable)]
-        return TokenChunk(direction, weight, list(compress(encoded, usable)), kinds)
+        kinds = Counter(copy.kind for copy in compress(copies, usable))
+        return _chunk(number, direction, weight, kinds, list(compress(encoded, usable)))
 
     def _encode(self, pairs: Sequence[SentencePair], direction: tuple[str, str]) -> list[TokenPair]:
         tokenizer = self._tokenizer
@@ -209,6 +406,17 @@ class _Tokenisation:
         unknown = self._tokenizer.unk_id
         has_unknown = unknown in pair.source or unknown in pair.target
         return not has_unknown and self._tokenizer.can_spell(pair.source)
+
+
+def _chunk(
+    number: int,
+    direction: tuple[str, str],
+    weight: float,
+    kinds: Mapping[str, int],
+    pairs: Sequence[TokenPair],
+) -> TokenChunk:
+    sources, targets = (Rows.of([pair[side] for pair in pairs]) for side in (0, 1))
+    return TokenChunk(number, direction, weight, kinds, sources, targets)
 
 
 def _turned(

@@ -7,20 +7,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch.distributed import TCPStore
 
 from model.training.config.train_config import TrainConfig
-from model.training.data import dataset_builder
-from model.training.data.tokenisation import tokenised_chunks
+from model.training.data import tokenisation
 from model.training.distributed.process_group import join_world
 from model.training.run import open_run
 from tests.model.training.waiting import PATIENCE_SECONDS
 
-small_chunks = partial(tokenised_chunks, chunk_size=8)
+SMALL_CHUNK = 8
 """Several chunks of a small corpus, so that each process has some."""
 CLI = (
     "-c",
@@ -99,7 +97,7 @@ def train_together(configs: Sequence[TrainConfig], folder: Path) -> str:
 
 
 def cut_small() -> None:
-    dataset_builder.tokenised_chunks = small_chunks  # type: ignore[assignment]
+    tokenisation.CHUNK_SIZE = SMALL_CHUNK
 
 
 def print_threads() -> None:

@@ -16,7 +16,7 @@ from model.errors import ConfigError, CorpusError
 from model.training.config.sections import BatchConfig, CleaningConfig
 from model.training.data.batches import Batch, BatchStream, Prefetcher, plan_epoch
 from model.training.data.dataset import Lengths, PairDataset
-from model.training.data.dataset_builder import prepare
+from model.training.data.tokenisation import prepare
 from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 

@@ -13,7 +13,6 @@ from model.text.tokenizer import Tokenizer
 from model.training.config.sections import BatchConfig, CleaningConfig
 from model.training.data.batches import BatchStream
 from model.training.data.dataset import PairDataset, Rows
-from model.training.data.dataset_builder import prepare
 from model.training.data.piece_dropout import (
     PieceDropout,
     PieceDropouts,
@@ -21,6 +20,7 @@ from model.training.data.piece_dropout import (
     VariedRows,
     finer_cuts,
 )
+from model.training.data.tokenisation import prepare
 from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 UNIGRAM = {4: ("a", -2.0), 5: ("b", -2.5), 6: ("c", -3.1), 7: ("ab", -3.0), 8: ("bc", -3.5), 9: ("abc", -4.2)}

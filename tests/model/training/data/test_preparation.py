@@ -73,7 +73,7 @@ def test_a_prepared_run_begins_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     with monkeypatch.context() as patch:
         patch.setattr("model.training.data.preparation.train_tokenizer", refuse)
-        patch.setattr("model.training.data.dataset_builder.tokenised_chunks", refuse)
+        patch.setattr("model.training.data.tokenisation.tokenised_chunks", refuse)
         run = open_run(tiny_run(tmp_path), resume=True)
     assert run.data.fingerprints == prepared.fingerprints
     run.run()

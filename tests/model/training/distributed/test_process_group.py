@@ -15,16 +15,16 @@ import pytest
 from torch.distributed import HashStore, PrefixStore
 
 from model.training.config.train_config import TrainConfig
-from model.training.data import dataset_builder
+from model.training.data import tokenisation
 from model.training.distributed import process_group
 from model.training.distributed.process_group import rendezvous_prefix
 from model.training.run import open_run
 from model.training.run_folder.log import RunLog
 from tests.model.training.several_processes import (
     CLI,
+    SMALL_CHUNK,
     outcome,
     outcome_of,
-    small_chunks,
     started,
     train_together,
     write_toml,
@@ -136,7 +136,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
 def test_the_loss_curve_is_that_of_one_process(
     together: Together, tmp_path: Path, place: int, layer_drop: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_builder, "tokenised_chunks", small_chunks)
+    monkeypatch.setattr(tokenisation, "CHUNK_SIZE", SMALL_CHUNK)
     alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
     open_run(alone).run()
     expected, found = events(alone), events(together.configs[place])
