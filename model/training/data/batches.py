@@ -51,41 +51,6 @@ class BatchPlan:
         return 1 - self.tokens / self.padded_tokens
 
 
-class EpochPlanner:
-    """Plans the epochs of one run, the same in each of its processes; thread-safe.
-
-    Args:
-        dataset: Pairs to draw.
-        config: Token budget of a batch.
-        lengths: Tokens of each source and of each target.
-        seed: Seed of the order.
-
-    Attributes:
-        fingerprint: Checksum of everything that the order depends on.
-    """
-
-    def __init__(
-        self,
-        dataset: PairDataset,
-        config: BatchConfig,
-        *,
-        lengths: tuple[Lengths, Lengths],
-        seed: int,
-    ) -> None:
-        self._weights = dataset.weights
-        self._lengths = lengths
-        self._config = config
-        self._seed = seed
-        budget = [config.max_tokens, config.max_sentences, config.pool_size]
-        dropout = [rate for rate in (config.piece_dropout, config.target_piece_dropout) if rate]
-        order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *dropout])
-        self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
-        self.plan = lru_cache(maxsize=2)(self._plan)
-
-    def _plan(self, epoch: int) -> BatchPlan:
-        return plan_epoch(*self._lengths, self._weights, self._config, [self._seed, epoch])
-
-
 def plan_epoch(
     source_lengths: Lengths,
     target_lengths: Lengths,
@@ -262,20 +227,13 @@ class BatchStream(Iterator[Batch]):
     ) -> None:
         require_integer("world_size", world_size, 1)
         require_integer("rank", rank, 0, world_size - 1)
-        sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
-        targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
-        longest = int((sources.lengths + targets.lengths).max())
-        needed = f"at least {longest}, which the longest pair takes"
-        require(longest <= config.max_tokens, "batches.max_tokens", needed, config.max_tokens)
-        lengths = (sources.lengths, targets.lengths)
-        self._planner = EpochPlanner(dataset, config, lengths=lengths, seed=seed)
-        self._maker = _BatchMaker(
-            sources=sources,
-            targets=targets,
-            decoder_start_id=dataset.index.bos_id,
-            pad_id=dataset.index.pad_id,
+        self._epochs = _Epochs(
+            dataset,
+            config,
+            seed=seed,
             rank=rank,
             world_size=world_size,
+            dropout=dropout,
             pins=device.type == "cuda",
         )
         self._device = device
@@ -297,11 +255,11 @@ class BatchStream(Iterator[Batch]):
 
     def num_batches(self, epoch: int | None = None) -> int:
         """Number of batches of an epoch in all processes; of the current epoch if None."""
-        return len(self._planner.plan(self._epoch if epoch is None else epoch).batches)
+        return len(self._epochs.plan(self._epoch if epoch is None else epoch).batches)
 
     def state_dict(self) -> dict[str, int | str]:
         """The exact position, for JSON."""
-        return {"epoch": self._epoch, "batch": self._next_index, "order": self._planner.fingerprint}
+        return {"epoch": self._epoch, "batch": self._next_index, "order": self._epochs.fingerprint}
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Continue at a position of a stream over the same data in the same order.
@@ -309,7 +267,7 @@ class BatchStream(Iterator[Batch]):
         Raises:
             CorpusError: If the data, the batch budget or the seed has changed.
         """
-        if state["order"] != self._planner.fingerprint:
+        if state["order"] != self._epochs.fingerprint:
             raise CorpusError(
                 "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings or "
                 "the seed has changed since"
@@ -324,41 +282,66 @@ class BatchStream(Iterator[Batch]):
         self._running = None
 
     def _start(self) -> Iterator[Batch]:
-        batches = _batches_from(self._planner, self._maker, self._epoch, self._next_index)
+        batches = self._epochs.batches_from(self._epoch, self._next_index)
         return Prefetcher(batches, self._depth) if self._depth else batches
 
 
-def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first: int) -> Iterator[Batch]:
-    """A function, because the thread that runs a method would keep the stream alive."""
-    for current in count(epoch):
-        groups = planner.plan(current).batches
-        for index in range(first if current == epoch else 0, len(groups)):
-            yield maker.make(groups[index], current, index)
+class _Epochs:
+    """Plans the epochs of a run, the same in each of its processes, and makes the batches; thread-safe.
 
+    The thread that prefetches uses this object, not the stream, which it would keep alive.
 
-@dataclass(frozen=True, kw_only=True)
-class _BatchMaker:
-    """Pads ids and shifts targets, for batches of this process."""
+    Attributes:
+        fingerprint: Checksum of everything that the order depends on.
+    """
 
-    sources: VariedRows
-    targets: VariedRows
-    decoder_start_id: int
-    pad_id: int
-    rank: int
-    world_size: int
-    pins: bool
+    def __init__(
+        self,
+        dataset: PairDataset,
+        config: BatchConfig,
+        *,
+        seed: int,
+        rank: int,
+        world_size: int,
+        dropout: PieceDropouts,
+        pins: bool,
+    ) -> None:
+        self._sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
+        self._targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
+        longest = int((self._sources.lengths + self._targets.lengths).max())
+        needed = f"at least {longest}, which the longest pair takes"
+        require(longest <= config.max_tokens, "batches.max_tokens", needed, config.max_tokens)
+        budget = [config.max_tokens, config.max_sentences, config.pool_size]
+        rates = [rate for rate in (config.piece_dropout, config.target_piece_dropout) if rate]
+        order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *rates])
+        self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
+        self.plan = lru_cache(maxsize=2)(self._plan)
+        self._weights, self._config, self._seed = dataset.weights, config, seed
+        self._decoder_start_id, self._pad_id = dataset.index.bos_id, dataset.index.pad_id
+        self._rank, self._world_size, self._pins = rank, world_size, pins
 
-    def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        if index % self.world_size != self.rank:
-            return self._outline(pairs, epoch, index)
-        sources, targets = self.sources.rows(pairs, epoch), self.targets.rows(pairs, epoch)
-        labels_NT = targets.padded(self.pad_id)
-        decoder_input_NT = np.full_like(labels_NT, self.decoder_start_id)
+    def _plan(self, epoch: int) -> BatchPlan:
+        lengths = self._sources.lengths, self._targets.lengths
+        return plan_epoch(*lengths, self._weights, self._config, [self._seed, epoch])
+
+    def batches_from(self, epoch: int, first: int) -> Iterator[Batch]:
+        """Batches from number `first` of an epoch on, without end."""
+        for current in count(epoch):
+            groups = self.plan(current).batches
+            for index in range(first if current == epoch else 0, len(groups)):
+                is_own = index % self._world_size == self._rank
+                yield (self._batch if is_own else self._outline)(groups[index], current, index)
+
+    def _batch(self, pairs: Indices, epoch: int, index: int) -> Batch:
+        """Pads ids and shifts targets."""
+        sources, targets = self._sources.rows(pairs, epoch), self._targets.rows(pairs, epoch)
+        labels_NT = targets.padded(self._pad_id)
+        decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # In shorter rows the shift leaves EOS where the label is padding; turn it into padding.
-        decoder_input_NT[:, 1:][labels_NT[:, 1:] == self.pad_id] = self.pad_id
+        decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
         batch = Batch(
-            source_NS=torch.from_numpy(sources.padded(self.pad_id)),
+            source_NS=torch.from_numpy(sources.padded(self._pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
             num_source_tokens=len(sources.tokens),
@@ -366,11 +349,11 @@ class _BatchMaker:
             epoch=epoch,
             index=index,
         )
-        return batch.pin_memory() if self.pins else batch
+        return batch.pin_memory() if self._pins else batch
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """A batch that another process works on."""
-        sources, targets = self.sources.lengths_of(pairs, epoch), self.targets.lengths_of(pairs, epoch)
+        sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
         return Batch(
             source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),

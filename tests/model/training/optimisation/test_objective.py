@@ -245,7 +245,7 @@ def test_a_gpu_never_holds_all_logits_in_float32(vocab_size: int) -> None:
 def test_rows_that_are_computed_apart_give_the_same_loss_and_gradient(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.training.optimisation.objective.operators_for", lambda *_: None)
+    monkeypatch.setattr("model.network.native_ops.operators_for", lambda *_: None)
     logits, wanted = scores(2, 5), labels(2, 5)
     expected = loss_of(logits, wanted, 0.1).smoothed
     (gradient,) = torch.autograd.grad(expected, logits)

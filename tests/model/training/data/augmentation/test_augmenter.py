@@ -3,7 +3,8 @@ from collections import Counter
 
 import pytest
 
-from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig, build
+from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.config.train_config import build
 from model.training.data.augmentation.augmenter import ALTERATIONS, Augmenter
 from model.training.data.corpus import SentencePair
 from tests.model.training.parallel_text import made_up_pairs
