@@ -304,16 +304,21 @@ def _word_alignment(
     target_shares: Sequence[Sequence[int]],
     shape: tuple[int, int],
 ) -> list[list[float]]:
-    """Returns for each target word the weights of the source words, which sum to 1, or are all 0."""
+    """Returns for each target word the weights of the source words, which sum to 1, or are all 0.
+
+    Attention prefers some source words wherever the translation is. Therefore each source word's weights are
+    divided by their sum over the target words first.
+    """
     weights = [[0.0] * shape[1] for _ in range(shape[0])]
     for row, targets in zip(alignment, target_shares, strict=True):
         for weight, sources in zip(row, source_shares, strict=True):
             for source in sources:
                 for target in targets:
                     weights[target][source] += weight / len(sources)
+    totals = [sum(column) or 1.0 for column in zip(*weights, strict=True)]
     for place, row in enumerate(weights):
-        for source in range(shape[1]):
-            row[source] *= 1 - _BIAS * abs(place / shape[0] - source / shape[1])
+        for source, total in enumerate(totals):
+            row[source] *= (1 - _BIAS * abs(place / shape[0] - source / shape[1])) / total
     return [[weight / (sum(row) or 1.0) for weight in row] for row in weights]
 
 

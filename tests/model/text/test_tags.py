@@ -141,6 +141,14 @@ def test_tags_follow_the_words(source: str, target: str, links: str, expected: s
     assert set_by_links(source, target, links) == expected
 
 
+def test_a_word_that_all_words_attend_to_draws_no_tag_to_them() -> None:
+    text, tags = without_tags(tagged("the red <1>car</1>"))
+    words, translated = [" the", " red", " car"], [" la", " voiture", " rouge"]
+    rows = [[0.3, 0.1, 0.6], [0.0, 0.1, 0.9], [0.1, 0.4, 0.5]]
+    result = set_tags(tags, Side(text, words), Side("la voiture rouge", translated), rows)
+    assert shown(result) == "la <1>voiture</1> rouge"
+
+
 @given(source=MARKED, target=MARKED, data=st.data())
 def test_every_tag_comes_back_once_and_no_word_changes(source: str, target: str, data: st.DataObject) -> None:
     text, tags = without_tags(source)
