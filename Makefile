@@ -32,6 +32,8 @@ SANITIZED := build/sanitize
 COMMA := ,
 NATIVE_TESTS := tests/model/native tests/model/network/test_native_ops.py tests/model/decoding/test_native_network.py \
 	tests/model/decoding/test_native_runner.py
+# What a process passes to the library when it loads a network, and with a request: seconds under AddressSanitizer.
+LOAD_TESTS := tests/model/native/test_load_properties.py tests/model/native/test_validate.py
 
 # Draws new examples for the properties; the seed is printed, and `make explore SEED=…` draws them again.
 SEED ?= $(shell date +%s)
@@ -47,10 +49,10 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test explore objectives check sanitize image train-demo bench load soak clean
+.PHONY: help serve test explore objectives check sanitize sanitize-load image train-demo bench load soak clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 serve: $(SERVE_READY) ## Serve the embedded checkpoint on DRAGOMAN_HOST:DRAGOMAN_PORT (127.0.0.1:8000)
 	@$(BUILD_NATIVE)
@@ -77,21 +79,26 @@ check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# $(call sanitize,FLAGS,RUNTIMES,TESTS): compiles a copy with the flags, and runs these of its tests.
+# $(call sanitize,FLAGS,RUNTIMES,TESTS,NAMES): compiles a copy with the flags, and runs the tests with these names.
 define sanitize
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
 	@cp -r app model tests pyproject.toml $(SANITIZED) && rm -rf $(SANITIZED)/model/native/lib
 	@sed -i 's/"-O3"/"-O1"/' $(SANITIZED)/model/native/build.py
+	@grep -qs amx_int8 /proc/cpuinfo || sed -i '/^    "amx": /d' $(SANITIZED)/model/native/build.py
 	cd $(SANITIZED) && CXX="g++ -g1 $(1)" $(CURDIR)/$(BIN)/python -m model.native.build
 	cd $(SANITIZED) && \
 	  LD_PRELOAD="$(foreach runtime,$(2),$$(g++ -print-file-name=lib$(runtime).so))" OMP_NUM_THREADS=1 \
 	  ASAN_OPTIONS=detect_leaks=0 $(CURDIR)/$(BIN)/python -m pytest --capture=sys -p no:cacheprovider \
-	  -k "$(3)" $(NATIVE_TESTS) $(PYTEST_ARGS)
+	  -k "$(4)" $(3) $(PYTEST_ARGS)
 endef
+MEMORY := -fsanitize=address$(COMMA)undefined -fno-sanitize-recover=undefined
 
 sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSanitizer, UBSan and ThreadSanitizer; needs g++
-	$(call sanitize,-fsanitize=address$(COMMA)undefined -fno-sanitize-recover=undefined,asan ubsan,not memory and not build)
-	$(call sanitize,-fsanitize=thread,tsan,runners_on_several_threads)
+	$(call sanitize,$(MEMORY),asan ubsan,$(NATIVE_TESTS),not memory and not build)
+	$(call sanitize,-fsanitize=thread,tsan,$(NATIVE_TESTS),runners_on_several_threads)
+
+sanitize-load: $(DEVELOP_READY) ## Load random networks under AddressSanitizer and UBSan, in a minute; needs g++
+	$(call sanitize,$(MEMORY),asan ubsan,$(LOAD_TESTS),test)
 
 image: ## Build the image for a CPU and check that it serves; needs docker or podman
 	@deploy/check_image.sh

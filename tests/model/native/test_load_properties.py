@@ -1,6 +1,6 @@
 """Any network is loaded and translates, or is refused: nothing that Python passes makes the library crash.
 
-`make sanitize` runs this under AddressSanitizer, which sees an index that is out of bounds.
+`make sanitize-load` runs this under AddressSanitizer, which sees an index that is out of bounds.
 """
 
 import re
