@@ -8,7 +8,6 @@ They need the extra `ray`, root and `unshare`: Ray takes 127.0.0.1 for all its p
 other network, so each run has a network and a process namespace of its own.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,9 +82,9 @@ def requests(count: int) -> None:
     """Kill one replica after the other, as soon as all run again, while requests are sent."""
     bodies = [line.split("\t")[0] for line in _PHRASES.read_text().splitlines()]
     with _cluster() as address, _front(address, _configuration(2)):
-        expected = asyncio.run(run_closed_loop(_job(bodies, len(bodies)))).answers
+        expected = run_closed_loop(_job(bodies, len(bodies))).answers
         began = time.monotonic()
-        seen, kills = asyncio.run(_while_killing(_job(bodies, count)))
+        seen, kills = _while_killing(_job(bodies, count))
     right = sum(status == 200 and seen.answers[which] == expected[which] for which, _, status in seen.samples)
     slowest = max(seconds for _, seconds, _ in seen.samples)
     click.echo(
@@ -138,8 +138,8 @@ def replicas(count: int) -> None:
             for application in configuration["applications"]:
                 application["import_path"] = "benchmarks.cluster:sleeping_application"
             with _front(address, configuration):
-                asyncio.run(run_closed_loop(_job(bodies, len(bodies))))
-                seen = asyncio.run(run_closed_loop(_job(bodies, number * count)))
+                run_closed_loop(_job(bodies, len(bodies)))
+                seen = run_closed_loop(_job(bodies, number * count))
             assert all(status == 200 for _, _, status in seen.samples)
             rates.append(len(seen.samples) / seen.seconds)
     one, two = rates
@@ -234,14 +234,15 @@ def _front(address: str, configuration: dict[str, Any]) -> Iterator[None]:
     assert status == 0, f"the front ended with {status}"
 
 
-async def _while_killing(job: ClosedLoop) -> tuple[ClosedLoopResult, int]:
+def _while_killing(job: ClosedLoop) -> tuple[ClosedLoopResult, int]:
     """Returns what the load saw, and how many replicas were killed meanwhile."""
-    load = asyncio.create_task(run_closed_loop(job))
     kills = 0
-    while not load.done():
-        kills += await asyncio.to_thread(_kill_a_replica, kills)
-        await asyncio.sleep(1)
-    return await load, kills
+    with ThreadPoolExecutor(1) as threads:
+        load = threads.submit(run_closed_loop, job)
+        while not load.done():
+            kills += _kill_a_replica(kills)
+            time.sleep(1)
+        return load.result(), kills
 
 
 def _kill_a_replica(number: int) -> bool:

@@ -8,7 +8,6 @@ steps, and a request beyond the limit is refused. `a` and `b` follow from two me
 sentence alone and the capacity with 64 connections. Latencies, refusals and saturation are predicted.
 """
 
-import asyncio
 import heapq
 import json
 import random
@@ -113,9 +112,9 @@ def measure(folder: Path, seconds: float) -> tuple[Replica, dict[float, Outcome]
     bodies, outcomes = sentence_requests(), {}
     with Service(dragoman_service(folder, workers=2, precision="auto")) as service:
         job = ClosedLoop(port=service.port, bodies=bodies, concurrency=1, seconds=seconds)
-        alone = asyncio.run(run_closed_loop(job))
+        alone = run_closed_loop(job)
         before = service.processor_seconds()
-        busy = asyncio.run(run_closed_loop(replace(job, concurrency=_CONNECTIONS)))
+        busy = run_closed_loop(replace(job, concurrency=_CONNECTIONS))
         spent = (service.processor_seconds() - before) / len(busy.samples)
         click.echo(f"Processor time of an answer: {spent * 1000:.2f} ms", err=True)
         median = percentile(sorted(each for _, each, _ in alone.samples), 0.5)
@@ -125,7 +124,7 @@ def measure(folder: Path, seconds: float) -> tuple[Replica, dict[float, Outcome]
             stream = OpenLoop(
                 host="127.0.0.1", port=service.port, requests=requests, rate=rate, seconds=seconds
             )
-            seen = asyncio.run(run_open_loop(stream))
+            seen = run_open_loop(stream)
             good = [(each.intended, each.ended) for each in seen.samples if each.status == 200]
             in_time = sum(ended <= seconds for _, ended in good)
             latencies = [ended - intended for intended, ended in good]

@@ -1,4 +1,6 @@
-"""Two ways to put a service under load, both cheap.
+"""Two ways to put a service under load.
+
+Both use sockets without asyncio, whose part of the processor time would be taken from the service.
 
 In a closed loop each connection sends its next request as soon as it has an answer. That measures capacity,
 but asks less of a service the slower it is ("coordinated omission"). In an open loop the times of arrival are
@@ -8,7 +10,6 @@ As a process, `python -m benchmarks.load.generator` reads a `ClosedLoop` as a li
 result as another.
 """
 
-import asyncio
 import gc
 import json
 import math
@@ -20,10 +21,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import count, cycle
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 REFUSALS = (429, 503)
 COMMAND = (sys.executable, "-m", "benchmarks.load.generator")
@@ -64,53 +66,32 @@ def answer_in(received: bytes) -> Answer | None:
     return Answer(int(head[9:12]), head, body) if len(body) >= length else None
 
 
-class Connection(asyncio.Protocol):
+@dataclass(eq=False)
+class _Wire:
     """A connection that is kept open, with one request at a time."""
 
-    def __init__(self) -> None:
-        self._received = b""
-        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    socket: socket.socket
+    received: bytes = b""
+    which: int = 0  # which of the bodies of a closed loop was sent
+    intended: float = 0.0  # when the present request of an open loop was meant to be sent
+    sent: float = 0.0  # when it was sent
+    is_connected: bool = True
+    is_open: bool = True
 
-    @classmethod
-    async def open(cls, host: str, port: int, source: str | None = None) -> Self:
-        """Connect, from a local address if one is given; raises OSError."""
-        address = (source, 0) if source else None
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(cls, host, port, local_addr=address)
-        return connection
+    def receive(self) -> Answer | None:
+        """Read what has arrived; returns the answer once it is whole.
 
-    async def ask(self, request: bytes) -> Answer:
-        """Send a request and wait for its answer; raises OSError if the connection ends before."""
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return await self._answer
-
-    def close(self) -> None:
-        """Close the connection without waiting for an answer."""
-        self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
-        assert isinstance(transport, asyncio.Transport), "TCP has a duplex transport"
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Hand an answer on once it is whole."""
-        self._received += data
-        answer = answer_in(self._received)
-        if answer is None:
-            return
-        self._received = b""
-        if _CLOSE in answer.head:
-            self.close()
-        if not self._answer.done():
-            self._answer.set_result(answer)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio."""
-        if not self._answer.done():
-            self._answer.set_exception(error or ConnectionError("the server closed the connection"))
-            self._answer.exception()  # counts as retrieved, where no request waits for it
+        Raises:
+            OSError: If the connection has ended.
+        """
+        data = self.socket.recv(_MOST_BYTES)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self.received += data
+        answer = answer_in(self.received)
+        if answer is not None:
+            self.received = b""
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,32 +119,46 @@ class ClosedLoopResult:
     seconds: float = 0.0  # from the end of the warm-up until the last answer
 
 
-async def run_closed_loop(job: ClosedLoop) -> ClosedLoopResult:
+def run_closed_loop(job: ClosedLoop) -> ClosedLoopResult:
     """Keep every connection of a closed loop busy.
 
     Raises:
         OSError: If a connection was lost.
     """
     requests = [message(job.host, body, job.headers) for body in job.bodies]
-    busy, turns = ClosedLoopResult(), count()
+    seen, turns = ClosedLoopResult(), count()
     most = math.inf if job.most is None else job.most
-    connections = [await Connection.open(job.host, job.port, job.source) for _ in range(job.concurrency)]
-    begins = time.perf_counter() + job.warm_up_seconds
-    until = begins + (math.inf if job.seconds is None else job.seconds)
+    with selectors.DefaultSelector() as selector, ExitStack() as connected:
+        source = (job.source, 0) if job.source else None
+        connections = [
+            connected.enter_context(socket.create_connection((job.host, job.port), source_address=source))
+            for _ in range(job.concurrency)
+        ]
+        begins = time.perf_counter() + job.warm_up_seconds
+        until = begins + (math.inf if job.seconds is None else job.seconds)
 
-    async def ask_on(connection: Connection) -> None:
-        while (start := time.perf_counter()) < until and (turn := next(turns)) < most:
-            which = turn % len(requests)
-            answer = await connection.ask(requests[which])
-            now = time.perf_counter()
-            if now >= begins:
-                busy.samples.append((which, now - start, answer.status))
-            busy.answers.setdefault(which, set()).add(answer.body.decode())
-        connection.close()
+        def ask_next(wire: _Wire) -> None:
+            if (now := time.perf_counter()) < until and (turn := next(turns)) < most:
+                wire.which, wire.sent = turn % len(requests), now
+                wire.socket.sendall(requests[wire.which])
+            else:
+                selector.unregister(wire.socket)
 
-    await asyncio.gather(*map(ask_on, connections))
-    busy.seconds = time.perf_counter() - begins
-    return busy
+        for connection in connections:
+            wire = _Wire(connection)
+            selector.register(connection, selectors.EVENT_READ, wire)
+            ask_next(wire)
+        while selector.get_map():
+            for key, _ in selector.select():
+                wire = key.data
+                if (answer := wire.receive()) is None:
+                    continue
+                if (now := time.perf_counter()) >= begins:
+                    seen.samples.append((wire.which, now - wire.sent, answer.status))
+                seen.answers.setdefault(wire.which, set()).add(answer.body.decode())
+                ask_next(wire)
+        seen.seconds = time.perf_counter() - begins
+    return seen
 
 
 def run_closed_loop_apart(job: ClosedLoop) -> ClosedLoopResult:
@@ -228,27 +223,15 @@ class OpenLoopResult:
         return sum(sample.status == 200 and sample.ended <= seconds for sample in self.samples) / seconds
 
 
-async def run_open_loop(stream: OpenLoop) -> OpenLoopResult:
-    """Send a whole stream from a thread, and wait for the answers."""
-    return await asyncio.to_thread(_Sender(stream).run)
-
-
-@dataclass(eq=False)
-class _Wire:
-    """A connection of a sender."""
-
-    socket: socket.socket
-    received: bytes = b""
-    intended: float = 0.0  # when the present request was meant to be sent
-    sent: float | None = None  # when it was sent; None while the connection is being made
-    is_open: bool = True
+def run_open_loop(stream: OpenLoop) -> OpenLoopResult:
+    """Send a whole stream, and wait for the answers."""
+    return _Sender(stream).run()
 
 
 class _Sender:
     """Sends the requests of an open loop on free connections or new ones.
 
-    It uses sockets without asyncio, whose part of the processor time would be taken from the service. A
-    request must fit into the buffer of a socket.
+    A request must fit into the buffer of a socket.
     """
 
     def __init__(self, stream: OpenLoop) -> None:
@@ -297,8 +280,8 @@ class _Sender:
         until = self._now() + self._stream.patience
         while self._busy and (left := until - self._now()) > 0:
             self._receive(left)
-        self._seen.left += sum(wire.sent is not None for wire in self._busy)
-        self._seen.unsent += sum(wire.sent is None for wire in self._busy)
+        self._seen.left += sum(wire.is_connected for wire in self._busy)
+        self._seen.unsent += sum(not wire.is_connected for wire in self._busy)
 
     def _start(self, intended: float) -> None:
         """Send the next request as soon as there is a connection for it."""
@@ -315,7 +298,7 @@ class _Sender:
 
     def _connect(self, intended: float) -> None:
         self._num_connections += 1
-        wire = _Wire(socket.socket(), intended=intended)
+        wire = _Wire(socket.socket(), intended=intended, is_connected=False)
         self._busy.add(wire)
         wire.socket.setblocking(False)
         if self._stream.source is not None:
@@ -337,27 +320,23 @@ class _Sender:
             wire: _Wire = key.data
             if not wire.is_open:
                 continue  # it ended while those before it were used
-            if wire.sent is not None:
+            if wire.is_connected:
                 self._read(wire)
             elif wire.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 self._lose(wire)
             else:
+                wire.is_connected = True
                 self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
                 self._send(wire)
 
     def _read(self, wire: _Wire) -> None:
         try:
-            data = wire.socket.recv(_MOST_BYTES)
+            answer = wire.receive()
         except OSError:
-            data = b""
-        if not data:
             self._lose(wire)
             return
-        wire.received += data
-        answer = answer_in(wire.received)
-        if answer is None or wire.sent is None:
+        if answer is None:
             return
-        wire.received = b""
         is_orderly = answer.status not in REFUSALS or _RETRY_AFTER in answer.head
         self._seen.samples.append(Sample(wire.intended, wire.sent, self._now(), answer.status, is_orderly))
         self._busy.discard(wire)
@@ -387,9 +366,9 @@ class _Sender:
 
 def main() -> None:
     """Do one job."""
-    busy = asyncio.run(run_closed_loop(ClosedLoop(**json.loads(sys.stdin.readline()))))
-    answers = {which: sorted(seen) for which, seen in busy.answers.items()}
-    print(json.dumps({**vars(busy), "answers": answers}))
+    seen = run_closed_loop(ClosedLoop(**json.loads(sys.stdin.readline())))
+    answers = {which: sorted(each) for which, each in seen.answers.items()}
+    print(json.dumps({**vars(seen), "answers": answers}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Many times more requests than a service can answer: what becomes of each, and how soon."""
 
-import asyncio
 import json
 import math
 import time
@@ -29,7 +28,7 @@ _LEAST_GOODPUT, _LEAST_OFFERED = 60.0, 95.0
 _MEMORY_MIB = 64.0
 
 
-async def measure_capacity(target: Target, client: Client, *, connections: int, seconds: float) -> float:
+def measure_capacity(target: Target, client: Client, *, connections: int, seconds: float) -> float:
     """Good answers a second while that many connections are kept busy, after a second of warming up.
 
     Raises:
@@ -46,7 +45,7 @@ async def measure_capacity(target: Target, client: Client, *, connections: int, 
         seconds=min(seconds, _MOST_CAPACITY_SECONDS),
         warm_up_seconds=1.0,
     )
-    busy = await run_closed_loop(job)
+    busy = run_closed_loop(job)
     good = sum(status == 200 for _, _, status in busy.samples)
     if not good:
         raise RuntimeError(f"of {len(busy.samples)} requests none was answered well")
@@ -72,13 +71,13 @@ def overload(target: Target, *, connections: int, seconds: float, factor: float)
         RuntimeError: If the service answers nothing even before.
         OSError: If it is not there.
     """
-    return list(judge(asyncio.run(_overload(target, connections, seconds, factor))))
+    return list(judge(_overload(target, connections, seconds, factor)))
 
 
-async def _overload(target: Target, connections: int, seconds: float, factor: float) -> Overload:
+def _overload(target: Target, connections: int, seconds: float, factor: float) -> Overload:
     (client,) = target.clients(1)
-    capacity = await measure_capacity(target, client, connections=connections, seconds=seconds)
-    await _idle(target.url)
+    capacity = measure_capacity(target, client, connections=connections, seconds=seconds)
+    _idle(target.url)
     stream = OpenLoop(
         host=target.host,
         port=target.port,
@@ -88,22 +87,22 @@ async def _overload(target: Target, connections: int, seconds: float, factor: fl
         source=client.address,
     )
     before = Accounts.of(target.url)
-    seen = await run_open_loop(stream)
+    seen = run_open_loop(stream)
     return Overload(
         capacity=capacity,
         stream=stream,
         seen=seen,
         before=before,
-        after=await _idle(target.url),
+        after=_idle(target.url),
         longest_wait=longest_wait(target.url, seen.goodput(seconds)),
     )
 
 
-async def _idle(url: str) -> Accounts:
+def _idle(url: str) -> Accounts:
     """What a service has counted once it answers no request but this one."""
     until = time.monotonic() + _SETTLING_SECONDS
     while (accounts := Accounts.of(url)).in_flight > 1 and time.monotonic() < until:
-        await asyncio.sleep(0.1)
+        time.sleep(0.1)
     return accounts
 
 

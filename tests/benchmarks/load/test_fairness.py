@@ -1,6 +1,5 @@
 """Clients of very different appetites in one real process: no client waits for all requests of another."""
 
-import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
         source="127.0.0.2",
     )
     with ThreadPoolExecutor() as pool:
-        sending = pool.submit(lambda: asyncio.run(run_open_loop(stream)))
+        sending = pool.submit(run_open_loop, stream)
         wait_for(lambda: require_waiting(live, 2 * REQUESTS), seconds=20)
         yield
         seen = sending.result()

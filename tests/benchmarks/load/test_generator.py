@@ -54,7 +54,8 @@ def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tup
         )
         async with server:
             stream = replace(STREAM, port=server.sockets[0].getsockname()[1], **changes)
-            return await run_open_loop(stream), len(list(stream.arrivals()))
+            seen = await asyncio.to_thread(run_open_loop, stream)
+            return seen, len(list(stream.arrivals()))
 
     return asyncio.run(run())
 
@@ -66,7 +67,8 @@ def kept_busy(reply: bytes | None, job: ClosedLoop) -> ClosedLoopResult:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Server(reply, 0.0), "127.0.0.1", 0)
         async with server:
-            return await run_closed_loop(replace(job, port=server.sockets[0].getsockname()[1]))
+            port = server.sockets[0].getsockname()[1]
+            return await asyncio.to_thread(run_closed_loop, replace(job, port=port))
 
     return asyncio.run(run())
 
@@ -139,5 +141,5 @@ def test_a_connection_that_ends_loses_its_request_and_is_replaced() -> None:
 
 
 def test_where_nobody_listens_all_is_lost() -> None:
-    seen = asyncio.run(run_open_loop(replace(STREAM, port=1)))
+    seen = run_open_loop(replace(STREAM, port=1))
     assert seen.lost + seen.unsent == len(list(STREAM.arrivals()))

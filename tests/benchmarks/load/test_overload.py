@@ -1,6 +1,5 @@
 """What an overload did to a service, judged."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -105,7 +104,7 @@ def test_a_burst_of_800_is_answered_or_refused(slow: Live) -> None:
     requests = target.requests(client, sentence_requests())
     before = Accounts.of(slow.url)
     stream = OpenLoop(host=target.host, port=target.port, requests=requests, rate=1e5, seconds=800 / 1e5)
-    seen = asyncio.run(run_open_loop(stream))
+    seen = run_open_loop(stream)
     after = Accounts.of(slow.url)
     refused = [sample for sample in seen.samples if sample.status in REFUSALS]
     answered = [sample for sample in seen.samples if sample.status == 200]
