@@ -71,7 +71,6 @@ def _run_locust(scenario: str, url: str, users: int, seconds: float, api_keys: s
         "host": url,
         "users": users,
         "spawn-rate": users,
-        "run-time": f"{seconds:g}s",
         "stop-timeout": 60,
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]

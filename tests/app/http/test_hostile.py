@@ -19,8 +19,13 @@ _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]*\r\n")
 
 @pytest.fixture(scope="module", params=["1", "2"], ids=["one process", "two processes"])
 def service(request: pytest.FixtureRequest) -> Iterator[Live]:
-    """The real one, with the embedded checkpoint, in as many processes."""
-    with running(command=REAL, DRAGOMAN_PROCESSES=request.param) as service:
+    """The real one, with the embedded checkpoint, in as many processes.
+
+    Its deadlines do not pass, however busy the machine is.
+    """
+    with running(
+        command=REAL, DRAGOMAN_PROCESSES=request.param, DRAGOMAN_REQUEST_TIMEOUT_MS="300000"
+    ) as service:
         assert answer(service, GOOD).status == 200
         yield service
 
