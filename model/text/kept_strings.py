@@ -1,64 +1,125 @@
 """③ ⑦ Strings that a translation repeats letter for letter: placeholders, code, addresses, figures.
 
-The network reads a number of three digits in place of a placeholder, because networks copy numbers, and the
-translation gets the string back in place of the number. If the network has lost the number, the string is
-inserted where it stood in proportion; so each is in the translation exactly as often as in the source.
-
-Figures (telephone numbers, dates, numbers with a unit) are read as they are. A figure that the network spelt
-otherwise (`3,5 kg` for `3.5 kg`) becomes that of the source.
+The network reads a number of three digits in place of such a string, because networks copy short numbers,
+and another time of day in place of a time. The translation gets the string back in place of the number. If
+the network has lost the number, the string is inserted where it stood in proportion. So each is in the
+translation exactly as often as in the source.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from model.text.tags import KEPT_TAG
 
-# Addresses with Latin letters beyond ASCII are not matched, as only their ASCII part would be.
-_END = r"(?![À-ɏ\u0300-\u036f])"
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+
+# A letter, digit or underscore of a script with spaces between words; no such before, none behind; a space.
+_L = r"[^\W\u3040-\u30ff\u3400-\u9fff]"
+_B, _E = f"(?<!{_L})", f"(?!{_L})"
+_S = "[ \u00a0\u2009\u202f]"
+_NAME = rf"{UNSPACED.pattern}{{1,6}}(?![\w@])"
+_PART = rf"(?:{_L}|[.+@~-]){{1,100}}"  # of a path
 _WEB = (
-    r"(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{0,30}://|www\.)(?=[a-z0-9\[])[a-z0-9._~:/?#\[\]@!$&'()*+,;=%-]++"
-    + _END
+    r"(?:[^\s<>\"`{}|\\^«»‹›“”„‘’—…\u2190-\u2bff\u3000-\u30ff\u3400-\u9fff\ue000-\uf8ff\uff00-\uffef"
+    r"\U0001f000-\U0010ffff]|\{[\w.]{1,60}\}|(?<=[/=])[\u3400-\u9fff]{1,30})++"
 )
-_MAIL = r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]++(?:\.[a-z0-9-]++)++" + _END
+_DOMAINS = (
+    "com|org|net|edu|gov|int|info|biz|io|ai|app|dev|co|me|tv|eu|uk|us|ca|au|nz|de|at|ch|fr|be|lu|es|pt|it|nl"
+    "|pl|cz|se|no|dk|fi|ie|ru|ua|tr|cn|hk|tw|jp|kr|in|sg|br|mx|ar|cl|za"
+)
+_FILES = (
+    "txt|md|rst|pdf|csv|tsv|jsonl?|xml|html?|css|jsx?|tsx?|vue|py|ipynb|rb|rs|go|java|kt|cs|php|cpp|hpp|cc|sh"
+    "|bat|sql|ya?ml|toml|ini|cfg|conf|env|log|lock|docx?|xlsx?|pptx?|od[tps]|rtf|epub|tex|srt|vtt|po|xliff?"
+    "|png|jpe?g|gif|svg|webp|bmp|tiff?|ico|heic|psd|mp[34]|wav|ogg|flac|m4a|avi|mkv|mov|webm"
+    "|zip|tar|t?gz|bz2|7z|rar|exe|msi|dll|so|dmg|pem|crt|woff2?|[ot]tf|iso|apk|deb|rpm|jar|whl|bin|bak|tmp|db"
+)
+_AMOUNT = r"\d+(?:[.,'’]\d+){0,12}"
+_CURRENCY = (
+    r"(?:(?:R|US|CA?|AU?|NZ|HK|S|MX)?[$€£¥₹₽₩₺₫₴₪฿₿¢]|(?-i:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|HKD|SGD"
+    "|BRL|MXN|SEK|NOK|DKK|PLN|CZK|HUF|RON|RUB|UAH|TRY|KRW|ZAR|BTC|zł|Kč|kr))"
+)
+_UNIT = (
+    "(?-i:km/h|m/s|mph|kn|[kdcmµn]?m[²³23]?|ft|yd|[kmµn]?g|lbs?|oz|[mcdh]?[lL]|gal|t|tbsp|tsp|pcs|[nmµ]s|min|[kMG]?Hz|[kMG]?Wh"
+    "|m?Ah|[kMGT]?W|[km]?V|m?A|Ω|[hkM]?Pa|psi|[kM]?J|k?cal|[kMGTP]i?[Bb](?:/s|ps)?|px|pt|dpi|fps|rpm|dB|ppm"
+    "|°[CFK]?|K|%|‰)"
+)
+_CLOCK = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d{{1,3}})?)?(?:{_S}?(?:[ap]m{_E}|[ap]\.m\.))?"
+_BRACED = r"\{[^{}\n]{0,100}+\}"
+for _ in range(2):  # an ICU plural holds messages, which hold placeholders
+    _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
+_CONVERSION = rf"[-+#0]?\d{{0,3}}(?:\.\d{{1,2}})?(?:(?:l{{0,2}}|hh?|z)[dux]|[sfegcb@]|i(?!{_L}))"
+
+_FROM_ANY_PLACE = (
+    KEPT_TAG,
+    r"[©®™‼⁉ℹ〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    r"[\u200d\ufe0e\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*",  # emoji, joined
+    r"[0-9#*]\ufe0f?\u20e3",
+    r"`{1,3}[^`\n]{1,200}`{1,3}",
+    rf"[$#@%]?{_BRACED}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
+    rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}|(?<!\d)(?<!\d{_S})%{_CONVERSION}",  # printf
+    rf"%{_CONVERSION}(?![a-z])|%%|%[a-z]{_L}{{1,60}}%",
+    r"</?[a-z0-9][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>|<!--[^<>\n]{0,300}-->",
+    r"&(?:[a-z]{2,31}\d{0,2}|#\d{1,7}|#x[0-9a-f]{1,6});",
+    r"\\\\(?:[\w.()$~+-]{1,100}\\){0,20}[\w.()$~+-]{1,100}(?<!\.)|\\[nrt]",  # \\host\file, \n
+)
+_FROM_WORD_START = (
+    # Addresses of devices and sites, names of people and subjects, files, names in code.
+    rf"(?=[0-9:]{{0,30}}[a-f]|[0-9a-f:]{{0,30}}::)[0-9a-f]{{1,4}}(?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}{_E}",
+    rf"(?P<web>(?:[a-z][a-z0-9+.-]{{0,30}}://|mailto:|tel:|www\.)(?=[\w\[{{+]){_WEB}"
+    rf"|(?<![.@-])(?-i:[A-Za-z0-9][a-z0-9-]{{0,62}}(?:\.[a-z0-9-]{{1,63}}){{0,4}}\.(?:{_DOMAINS})){_E}"
+    rf"(?:(?=[/:?#]){_WEB})?)",
+    rf"(?<![.%+-])(?:{_L}|[.%+-]){{1,64}}@(?:{_L}|-){{1,63}}+(?:\.(?:{_L}|-){{1,63}}+){{1,9}}+",
+    rf"(?<!@)@(?:{_L}{{1,60}}(?:[.-]{_L}{{1,60}}){{0,4}}|{_NAME})",
+    rf"(?<![#&])#(?:{_L}{{1,100}}|{_NAME}#?)",
+    rf"(?<![./])(?:\.{{1,2}}/|~/|/(?=[^\s/]{{1,100}}/))(?:{_PART}/){{0,20}}{_PART}(?<!\.)/?",
+    rf"(?<![./-])(?:{_PART}/){{0,20}}(?:{_L}{{1,60}}[.-]){{0,6}}{_L}{{1,60}}\.(?:{_FILES}){_E}(?![/-])",
+    rf"(?<![./])\.(?:[a-z]{{1,20}}(?:rc|ignore|profile|config)|env|ssh|htaccess){_E}",
+    r"[a-z]:\\(?:[\w.()$~+-]{1,100}(?: [\w.()$~+-]{1,100}){0,3}\\){0,20}(?:[\w.()$~+-]{1,100}(?<!\.))?",
+    rf"\$[a-z_]{_L}{{0,60}}(?:/{_PART}){{0,20}}",
+    rf"(?<!:):{{1,2}}[a-z_+-](?:{_L}|[+-]){{0,60}}:{{1,2}}{_E}",  # :smile:, ::name::
+    rf"_{{0,2}}[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}_{{0,2}}{_E}",
+    rf"{_L}{{1,60}}(?:(?:::{_L}{{1,60}}){{1,6}}|(?:\.{_L}{{1,60}}){{0,6}}\([\d.,% ]{{0,40}}\))",
+    rf"(?-i:[A-Z](?:\+\+|#)){_E}",
+    rf"(?:(?<!-)--[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",
+    rf"{_L}{{0,20}}[²³¹\u2070-\u209c]{_L}{{0,20}}",
+)
+_WITH_DIGITS = (
+    # IBAN, ISBN, UUID, points in time, versions, amounts of money, times, telephone numbers, measures.
+    rf"(?-i:[A-Z]{{2}}\d{{2}}(?: ?[A-Z0-9]{{4}}){{3,7}}(?: ?[A-Z0-9]{{1,3}})?){_E}",
+    rf"IS[BS]N(?:-1[03])?:?{_S}(?:\d[ -]?){{7,12}}[\dX]{_E}",
+    rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_E}|(?:0x|U\+)[0-9a-f]+{_E}",
+    rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?{_E}",
+    rf"v?\d+(?:\.\d+){{1,3}}-?(?:alpha|beta|rc|dev|pre|a|b)\.?\d*{_E}|(?:\d{{1,3}}\.){{3}}\d{{1,3}}[:/]\d+{_E}",
+    rf"(?<![.,])(?:-?{_CURRENCY}{_S}?{_AMOUNT}(?:{_S}?(?:bn|[km]){_E})?)",
+    rf"(?<![.,])-?{_AMOUNT}(?:{_S}\d{{3}}){{0,6}}(?:[.,]\d+)?(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
+    rf"(?<![.,:])(?P<clock>{_CLOCK}(?:{_S}?[-–]{_S}?{_CLOCK})?{_E}|\d{{1,2}}\.\d{{2}}(?={_S}Uhr{_E}))",
+    rf"(?<![.,])\+?\(?\d{{1,4}}\)?(?:[ \u00a0./-]?(?:(?<=\D)|(?=\())\(?\d{{1,6}}\)?){{2,6}}{_E}(?![.,]?\d)",
+    rf"(?<![.,])[-+±]?{_AMOUNT}(?:[-–]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
+    rf"(?<![.,])[+±~≈<>≤≥]?\d+(?:[.,:/'’^×_–-]\d+|{_S}\d{{3}}(?!\d)){{1,12}}{_E}",
+    rf"(?<![.,])(?:[+±~≈≤≥§№]{_S}?\d+|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+|0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
+    # Names with digits, but no ordinals and decades: A4, COVID-19, v10.2, 4K, 2x, H₂O.
+    rf"(?-i:[A-Z]{{1,20}}-\d|[A-Za-z]{{1,20}}\d|\d+(?:[A-DF-RT-Z](?![A-Z])|[a-z]{{1,8}}\d|x{_E}))"
+    rf"{_L}{{0,100}}(?:[.-]\d+|:[A-Za-z0-9]{{1,100}}|-(?-i:[A-Z]{{1,9}}(?![a-z]))){{0,8}}{_E}",
+)
+_KEPT = re.compile(
+    f"{'|'.join(_FROM_ANY_PLACE)}"
+    rf"|{_B}(?:{'|'.join(_FROM_WORD_START)}|(?=\D{{0,25}}\d)(?:{'|'.join(_WITH_DIGITS)}))",
+    re.IGNORECASE,
+)
+# Most sentences hold none of these. A class of characters is searched six times as fast as alternatives.
+_HINT = re.compile(
+    r"[{}\[%`<&@$_:#\\=+/\d©®™‼⁉ℹ№〰〽㊗㊙²³¹\u2070-\u209c\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]"
+)
+# In names of sites, files, options and calls. Ignoring case, four letters beyond ASCII equal ASCII ones.
+_PAIR_HINT = re.compile(r"\.[A-Za-z\[\u0130\u0131\u017f\u212a]|--|\(\)")
 _CLOSING = ".,;:!?'"
 _BRACKETS = {")": "(", "]": "["}
-_FILE_SUFFIX = (
-    r"(?:md|txt|pdf|csv|json|xml|html?|css|js|ts|py|sh|ya?ml|toml|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|zip|exe)"
-    r"\b"
-)
-_PLACEHOLDERS = (
-    f"(?P<web>{_WEB})",
-    _MAIL,
-    r"`[^`\n]{1,200}`",
-    r"\{\{[^{}\n]{1,100}\}\}|[$#]\{[^{}\n]{1,100}\}",  # {{ x }}, ${x}
-    r"\{[^{}\n]{0,100}(?:\{[^{}\n]{0,100}\}[^{}\n]{0,100}){0,8}\}",  # {name}, {n, plural, one {…} other {…}}
-    r"%(?:\d{1,2}\$|\([\w.]{1,60}\))?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:l{0,2}[dux]|[sfegcb@]|i(?!\w))(?![a-z])",
-    r"</?[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>",
-    r"&(?:[a-z]{2,31}\d?|#\d{1,7}|#x[0-9a-f]{1,6});",
-    r"(?<!\w)\$[a-z_]\w{0,60}|(?<!\w):{1,2}[a-z_][\w+-]{0,60}:{1,2}(?!\w)",  # $HOME, :smile:, ::name::
-    rf"(?<![\w.-])(?:\w{{1,60}}[.-]){{0,4}}\w{{1,60}}\.{_FILE_SUFFIX}|(?<!\w)[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}(?!\w)",
-    r"(?-i:\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b)",  # IBAN
-    r"[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-    r"[\u200d\ufe0e\ufe0f\U0001f000-\U0001faff\U000e0020-\U000e007f]*",
-    r"[0-9#*]\ufe0f?\u20e3",
-)
-_UNIT = r"(?:km/h|mph|kWh|[kcmµn]?m[²³]?|[kmµ]?g|[kMGT]?B|[km]?[VWA]|[kMG]?Hz|ml|°[CF]|px|%|[€$£¥])"
-_FIGURES = (
-    r"(?<![\w.,])\+?\(?\d{1,4}\)?(?:[ ./-]\(?\d{1,6}\)?){2,6}(?![\w.,]*\d)",  # telephone, ISBN, dates
-    rf"(?<![\w.,])-?\d+(?:[.,]\d+)*(?:\s|(?=[%°€$£]|[a-zµ]))(?-i:{_UNIT})(?!\w)",
-    r"(?<!\w)[€$£¥]\d+(?:[.,]\d+)*(?!\w)",
-)
-_KEPT = re.compile(f"{KEPT_TAG}|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
-# A class of characters is searched six times as fast as alternatives.
-_HINT = re.compile(r"[{%`<&@$_:\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
-# Of a web address or the name of a file; where case is ignored, four letters beyond ASCII equal ASCII ones.
-_DOT_HINT = re.compile(r"\.[A-Za-z\[\u0130\u0131\u017f\u212a]")
+_LETTER = re.compile(_L)
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
-UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_MINUTES = (47, 23, 38, 52, 43, 26, 17, 34, 58, 13, 41, 29)  # which need digits, as half past eight does not
 _BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
@@ -70,9 +131,9 @@ class KeptString:
 
     Attributes:
         text: The string, or several that follow each other.
-        number: The digits that stand for it; empty for a figure.
+        number: The digits that stand for it, or the time of day.
         place: Where it begins, as a fraction of the rest of the sentence.
-        is_glued: Whether what precedes and what follows it has no space between.
+        is_glued: Whether it is joined to the letters that precede and that follow it.
     """
 
     text: str
@@ -93,26 +154,30 @@ def with_numbers(
     """
     if not (keep or _may_hold_strings(text)):
         return text, ()
-    matches = list(_matches(text, keep))
-    kept = [KeptString(match[0], "", 0, (False, False)) for match in matches if match["figure"]]
-    used = {*used, *_NUMBER.findall(text), *("".join(_NUMBER.findall(string.text)) for string in kept)}
+    used = {*used, *_NUMBER.findall(text)}
     numbers = (number for number in _numbers() if number not in used)
-    parts, end = [], 0
-    spans = ((match.start(), _end(text, match)) for match in matches if not match["figure"])
-    for begin, stop in _joined(spans):
+    times = (f"{8 + 3 * n % 4}:{n}" for n in _MINUTES if str(n) not in used)
+    parts, kept, end = list[str](), list[KeptString](), 0
+    matches = list(_matches(text, keep))
+    clocks = {match.start() for match in matches if match["clock"]}
+    for begin, stop in _joined((match.start(), _end(text, match)) for match in matches):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
-        is_apart = not before or before.isspace() or before in _OPENING, not behind.isalnum()
+        is_apart = (
+            not before or before.isspace() or before in _OPENING or UNSPACED.match(before) is not None,
+            not behind.isalnum() or UNSPACED.match(behind) is not None,
+        )
         string = text[begin:stop]
         place = begin / max(len(text) - len(string), 1)
-        kept.append(KeptString(string, next(numbers), place, _glue(string, *is_apart)))
-        parts += [text[end:begin], "" if is_apart[0] else " ", kept[-1].number, "" if is_apart[1] else " "]
+        number = (next(times, "") if begin in clocks else "") or next(numbers)
+        kept.append(KeptString(string, number, place, _glue(string, *is_apart)))
+        parts += [text[end:begin], "" if is_apart[0] else " ", number, "" if is_apart[1] else " "]
         end = stop
     return "".join([*parts, text[end:]]), tuple(kept)
 
 
 def _may_hold_strings(text: str) -> bool:
     """Returns whether a text may hold a string to keep; most texts do not."""
-    return bool(_HINT.search(text) or _DOT_HINT.search(text))
+    return bool(_HINT.search(text) or _PAIR_HINT.search(text))
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -128,10 +193,8 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bool, bool]:
     """Returns where no space stands; between two words, a tag is glued to the inside of its element."""
     is_between_words = not (is_apart_before or is_apart_behind)
-    if is_between_words and string.startswith("</"):
-        return True, False
     if is_between_words and string.startswith("<"):
-        return False, True
+        return string.startswith("</"), not string.startswith("</")
     return not is_apart_before, not is_apart_behind
 
 
@@ -147,20 +210,28 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
         translation: Text that the network produced.
         kept: What `with_numbers` returned.
     """
-    figures = Counter(string.text for string in kept if not string.number)
-    for figure in figures:
-        translation = _with_figure(translation, figure, figures)
     for string in kept:
-        if string.number:
-            translation = _in_place_of_number(translation, string)
+        before, after = (r"\s?" if glued else "" for glued in string.is_glued)
+        number = _spelt(string.number)
+        found = re.search(f"{before}{number}{after}", translation)
+        if found is None:
+            translation = _inserted(translation, string)
+        else:
+            head, rest = translation[: found.start()], re.sub(rf"\s?{number}", "", translation[found.end() :])
+            if not string.is_glued[0] and _LETTER.match(head[-1:]):
+                head += " "
+            if not string.is_glued[1] and _LETTER.match(rest):
+                rest = " " + rest
+            translation = head + string.text + rest
     return translation
 
 
-def _in_place_of_number(translation: str, string: KeptString) -> str:
-    before, after = (r"\s?" if glued else "" for glued in string.is_glued)
-    number = rf"(?<!\d){string.number}(?!\d)"
-    translation, found = re.subn(f"{before}{number}{after}", lambda _: string.text, translation, count=1)
-    return re.sub(rf"\s?{number}", "", translation) if found else _inserted(translation, string)
+def _spelt(number: str) -> str:
+    """Returns a pattern for a number, or for a time of day as several languages write it."""
+    hours, _, minutes = number.partition(":")
+    if not minutes:
+        return rf"(?<!\d){number}(?!\d)"
+    return rf"(?:早上|上午|下午|晚上)?(?<!\d){hours}\D{{1,3}}{minutes}(?!\d)(?:\s?(?:[ap]m\b|[ap]\.m\.))?"
 
 
 def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
@@ -174,7 +245,7 @@ def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
 def _whole(string: str) -> str:
     """Returns a pattern for a string, as whole words where its language has spaces between words."""
     is_word = [edge.isalnum() and UNSPACED.match(edge) is None for edge in (string[:1], string[-1:])]
-    return r"(?<!\w)" * is_word[0] + re.escape(string) + r"(?!\w)" * is_word[1]
+    return _B * is_word[0] + re.escape(string) + _E * is_word[1]
 
 
 def _end(text: str, match: re.Match[str]) -> int:
@@ -193,28 +264,6 @@ def _numbers() -> Iterator[str]:
     """Yields numbers of three digits that do not look like years, prices or a sequence; then longer ones."""
     yield from (str(217 + 131 * i % _FEW) for i in range(_FEW))
     yield from map(str, count(1000))
-
-
-def _with_figure(translation: str, figure: str, figures: Mapping[str, int]) -> str:
-    """Returns a translation in which parts with the digits of a figure, spelt otherwise, are that figure.
-
-    Args:
-        translation: Text that the network produced.
-        figure: A figure of the source.
-        figures: How often each figure stands in the source. None of them is another one spelt otherwise.
-    """
-    digits = r"[\s.,/()-]{0,2}".join(re.findall(r"\d", figure))
-    unit = re.sub(r"[\d\s.,/()+-]", "", figure)
-    spelt_unit = re.escape(unit) or "(?!)"
-    spelt = rf"(?<![\d.,])(?:{spelt_unit}\s?)?[+-]?\(?{digits}\)?(?:\s?{spelt_unit})?(?![.,]?\d)"
-    found = [match for match in re.finditer(spelt, translation) if match[0] not in figures]
-    # The same digits without the unit may be another number of the sentence.
-    bare = [match for match in found if unit not in match[0]]
-    missing = figures[figure] - translation.count(figure) - (len(found) - len(bare))
-    for match in reversed(found):
-        if unit in match[0] or match in bare[: max(missing, 0)]:
-            translation = translation[: match.start()] + figure + translation[match.end() :]
-    return translation
 
 
 def _inserted(translation: str, string: KeptString) -> str:

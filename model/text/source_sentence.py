@@ -91,7 +91,9 @@ class SourceSentence:
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
-        read, kept = with_numbers(cleaned, keep, glossary.numbers)
+        # A space of another kind stays in what is kept.
+        read, kept = with_numbers(text if len(text) == len(cleaned) else cleaned, keep, glossary.numbers)
+        read = clean(read) if kept else cleaned
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)
             return cls(text, cleaned, tuple(encode(read if kept or terms else text)), kept=kept, terms=terms)

@@ -17,7 +17,7 @@ from model.text.tags import kept_tag
             "Hello {name}, {0} of {{ user.total }} or ${TOTAL}.",
             ["{name}", "{0}", "{{ user.total }}", "${TOTAL}"],
         ),
-        ("%s and %1$s, %d or %(count)d, 100% sure", ["100%", "%s", "%1$s", "%d", "%(count)d"]),
+        ("%s and %1$s, %d or %(count)d, 100% sure", ["%s", "%1$s", "%d", "%(count)d", "100%"]),
         ("{n, plural, one {# file} other {# files}} left", ["{n, plural, one {# file} other {# files}}"]),
         ("Click <b>here</b><br/> &amp; wait, 3 < 5 > 2", ["<b>", "</b><br/>", "&amp;"]),
         ("Run `make serve` now 👍🏽!", ["`make serve`", "👍🏽"]),
@@ -29,7 +29,28 @@ from model.text.tags import kept_tag
         ("IBAN DE89 3704 0044 0532 0130 00.", ["DE89 3704 0044 0532 0130 00"]),
         ("Call +33 6 12 34 56 78 on 24.12.2024", ["+33 6 12 34 56 78", "24.12.2024"]),
         ("3.5 kg, 16 GB, -40 °C at 100 km/h for $9.99", ["3.5 kg", "16 GB", "-40 °C", "100 km/h", "$9.99"]),
-        ("a@b, user@host, @name, 3.5 @ 4, www, www..., http://..., 5 million, in 1999", []),
+        ("Ask @jane.doe about #travel2024, not (@max)", ["@jane.doe", "#travel2024", "@max"]),
+        ("看看#旅行。问@张伟和@max吧", ["#旅行", "@max"]),
+        (
+            "See src/main.rs, ~/.bashrc, /etc/hosts and C:\\Program Files\\a.exe.",
+            ["src/main.rs", "~/.bashrc", "/etc/hosts", "C:\\Program Files\\a.exe"],
+        ),
+        ("v2.3.1, 1.0.0-rc.1 or 192.168.0.1:80", ["v2.3.1", "1.0.0-rc.1", "192.168.0.1:80"]),
+        ("It is €1.5bn, USD 20 or 1.000,00 €", ["€1.5bn", "USD 20", "1.000,00 €"]),
+        ("1,234,567 of 12'000 on 2024-12-31", ["1,234,567", "12'000", "2024-12-31"]),
+        ("A4, COVID-19, 4K, 2x, H₂O, #ff8800", ["A4", "COVID-19", "4K", "2x", "H₂O", "#ff8800"]),
+        (
+            "{n, plural, one {{a} has # file} other {{a} has # files}}",
+            ["{n, plural, one {{a} has # file} other {{a} has # files}}"],
+        ),
+        ("pre%sfix, 5% of it, <%= x %> or [[y]]", ["%s", "5%", "<%= x %>", "[[y]]"]),
+        (
+            "Call foo.bar() with --name=x or std::string in C++",
+            ["foo.bar()", "--name=x", "std::string", "C++"],
+        ),
+        ("12,50\u202f€ for 1\u00a0234\u00a0567", ["12,50\u202f€", "1\u00a0234\u00a0567"]),
+        ("a@b, user@host, 3.5 @ 4, www, www..., 5 million, in 1999, the 2nd, 1990s, 3e", ["3.5"]),
+        ("He or she and/or I: yes -- no... (well) 20-year-old", []),
         ("", []),
     ],
 )
@@ -48,19 +69,11 @@ def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> 
         ("{name}, come here.", "Komm her.", "{name} Komm her."),
         ("Hello {name}!", "Bonjour 217 217 !", "Bonjour {name} !"),
         ("217 or {x}", "217 oder 348", "217 oder {x}"),
-        ("It weighs 3.5 kg.", "Es wiegt 3,5 kg.", "Es wiegt 3.5 kg."),
-        ("For $1,234.50 now", "Für 1.234,50 $ jetzt", "Für $1,234.50 jetzt"),
-        ("Call 030 123 45 67.", "Ruf 0301234567 an.", "Ruf 030 123 45 67 an."),
-        ("3.5 kg or 3.5 kg", "3,5 kg oder 3,5 kg", "3.5 kg oder 3.5 kg"),
-        ("3.5 kg or 35 kg", "3,5 kg oder 35 kg", "3.5 kg oder 35 kg"),
-        (
-            "It weighs 3.5 kg.",
-            "Es wiegt 3,5 kg, also 3.5 kg oder 3,5kg.",
-            "Es wiegt 3.5 kg, also 3.5 kg oder 3.5 kg.",
-        ),
-        ("12 kg for 12 people", "12kg für 12 Menschen", "12 kg für 12 Menschen"),
-        ("12 kg for all", "12 Kilo für alle", "12 kg Kilo für alle"),
-        ("It is 5 km.", "Es sind fünf Kilometer.", "Es sind fünf Kilometer."),
+        ("Hello {name}!", "Bonjour217 !", "Bonjour {name} !"),
+        ("Come at 14:30.", "Komm um 9:47 Uhr.", "Komm um 14:30 Uhr."),
+        ("Come at 14:30.", "Viens à 9 h 47.", "Viens à 14:30."),
+        ("到14:30", "until 9:47 am.", "until 14:30."),
+        ("Come at 14:30.", "早上9:47来。", "14:30来。"),
     ],
 )
 def test_each_string_comes_back_once(source: str, translation: str, expected: str) -> None:
@@ -92,7 +105,7 @@ def test_any_text_is_read_and_put_back(text: str, lost: bool) -> None:
 
 
 def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
-    text = " ".join(map(str, range(217, 900))) + " {x}" * 1000
+    text = ", ".join(map(str, range(217, 900))) + " {x}" * 1000
     read, kept = with_numbers(text)
     assert len({string.number for string in kept if string.number}) == 1000
     assert with_kept_strings(read, kept) == text
@@ -102,15 +115,15 @@ def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
     ("text", "keep", "found"),
     [
         ("我喜欢张伟和北京", ["张伟"], ["张伟"]),
-        ("The MP40 guns in room AB12 will open soon", [], []),
-        ("{name} is 2.17 m tall", [], ["2.17 m", "{name}"]),
+        ("The MP40 guns in room AB12 will open soon", [], ["MP40", "AB12"]),
+        ("{name} is 2.17 m tall", [], ["{name}", "2.17 m"]),
         (
             "Put file_name.txt and README.md into $HOME :smile:",
             [],
             ["file_name.txt", "README.md", "$HOME", ":smile:"],
         ),
-        ("It ends here.This is md, and 10:30: late", [], []),
-        ("ISBN 978-3-16-148410-0", [], ["978-3-16-148410-0"]),
+        ("It ends here.This is md, and 10:30: late", [], ["10:30"]),
+        ("ISBN 978-3-16-148410-0", [], ["ISBN 978-3-16-148410-0"]),
         (
             "🏴\U000e0067\U000e0062\U000e007f and 1\ufe0f\u20e3",
             [],
@@ -121,7 +134,6 @@ def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
 def test_what_is_kept_has_a_number_of_its_own(text: str, keep: list[str], found: list[str]) -> None:
     read, kept = with_numbers(text, keep)
     assert [string.text for string in kept] == found
-    assert "217" not in {string.number for string in kept if "2.17 m" in found}
     assert with_kept_strings(read, kept) == text
 
 
