@@ -31,7 +31,15 @@ _CAPACITY = 128
 # Log-probabilities of the same tokens, computed with a cache and without one.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.2}
 # Functions of model.network.triton_ops.kernels.
-_KERNELS = ("attend", "add_norm", "embed", "score_vocabulary", "choose_tokens", "record_greedy")
+_KERNELS = (
+    "attend",
+    "add_norm",
+    "embed",
+    "score_vocabulary",
+    "choose_tokens",
+    "record_greedy",
+    "record_beams",
+)
 _SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},
     "beam": {"beam_size": 4},

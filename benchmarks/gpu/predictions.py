@@ -28,7 +28,7 @@ class Prediction:
 
 PREDICTIONS: Sequence[Prediction] = (
     Prediction(what="kernels of a greedy step", figure="kernels.greedy", unit="", predicted=70, goal=40),
-    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=146),
+    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=72),
     Prediction(what="kernels of a sampling step", figure="kernels.sample", unit="", predicted=158),
     Prediction(what="Triton works: 1", figure="smoke.triton", unit="", predicted=1, goal=1),
     Prediction(

@@ -42,8 +42,8 @@ from model.network.native_ops import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
 from model.network.triton_ops.attention import attend_to_self, attend_to_source
-from model.network.triton_ops.greedy import Forbidden, likeliest_tokens
 from model.network.triton_ops.stream import add_norm
+from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
 from model.validators import require_integer, require_number
 
 
@@ -233,12 +233,12 @@ class Transformer(nn.Module):
         """Whether `likeliest_tokens` can be called: not with int8 weights."""
         return isinstance(self.output, nn.Linear)
 
-    def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden) -> tuple[Tensor, Tensor]:
-        """Log-probability and id of each hypothesis' likeliest token, (N, K) each, by Triton kernels."""
+    def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden, top: int) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and ids of each hypothesis' T likeliest tokens, (N, K, T) each, by Triton."""
         output, scale = self.output, self.config.logit_scale
-        found = likeliest_tokens(states_NKM.flatten(0, 1), output.weight, output.bias, scale, forbidden, 1)
-        log_probs_NK, tokens_NK = (each_RT.view(states_NKM.shape[:2]) for each_RT in found)
-        return log_probs_NK, tokens_NK
+        found = likeliest_tokens(states_NKM.flatten(0, 1), output.weight, output.bias, scale, forbidden, top)
+        log_probs_NKT, tokens_NKT = (each_RT.unflatten(0, states_NKM.shape[:2]) for each_RT in found)
+        return log_probs_NKT, tokens_NKT
 
     @torch.no_grad()
     def generate(

@@ -19,12 +19,13 @@ from model.decoding.pytorch.device_memory import Transfer, after_transfer
 from model.decoding.pytorch.search import RECORD_COLUMNS, Search
 from model.decoding.pytorch.search.constraints import Constraints
 from model.decoding.pytorch.search.step import Choice, StepOutput
-from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
+from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, StepShape
 from model.network.slot_tensors import SlotTensors
 from model.network.transformer import Transformer
-from model.network.triton_ops.greedy import Forbidden, GreedyTensors, record_greedy
+from model.network.triton_ops.record import BeamTensors, GreedyTensors, record_beams, record_greedy
+from model.network.triton_ops.vocabulary import Forbidden
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,13 @@ class BatchState(SlotTensors):
             features: What the sentences ask for.
             attention: Collects the weights over the source, (N, K, S).
         """
-        is_fused = self.decoder_state.is_fused and features.is_plain_greedy
-        if is_fused and self._network.has_likeliest_tokens:
-            self._compute_greedy(shape)
-            return
+        if self.decoder_state.is_fused and self._network.has_likeliest_tokens:
+            if features.is_plain_greedy:
+                self._compute_greedy(shape)
+                return
+            if features.is_plain_beam:
+                self._compute_beams(shape)
+                return
         step = self._step_output(shape, features, attention)
         choice = self._search.advance(step)
         self._backpointers.record(step.positions_N, choice)
@@ -160,33 +164,62 @@ class BatchState(SlotTensors):
         self._complete(choice, step)
 
     def _compute_greedy(self, shape: StepShape) -> None:
-        slots, state, options = shape.slots, self.decoder_state, self._options.first(shape.slots)
-        states_NKM = self._network.decode_states(self._tokens_NK[:slots], state, shape)
-        positions_N = state.positions_N[:slots]
-        forbidden = Forbidden(
-            is_never_V=self._constraints.is_never_V,
-            eos_id=self._config.eos_id,
-            shortest_N=options.shortest_N,
-            positions_N=positions_N,
-        )
-        log_probs_NK, chosen_NK = self._network.likeliest_tokens(states_NKM, forbidden)
-        ended_NK, totals_NK, lengths_NK, eos_log_probs_NK = self._search.parts[0].tensors(slots)
-        past_tokens_NKC, past_parents_NKC, past_log_probs_NKC = self._backpointers.tensors(slots)
+        options = self._options.first(shape.slots)
+        log_probs_NK, tokens_NK = (each.squeeze(2) for each in self._likeliest_tokens(shape, options, 1))
+        ended_NK, totals_NK, lengths_NK, eos_log_probs_NK = self._search.independent.tensors(shape.slots)
         tensors = GreedyTensors(
-            positions_N=positions_N,
-            longest_N=options.longest_N,
-            is_live_N=state.is_live_N[:slots],
+            **self._step_tensors(shape.slots, options),
             has_ended_NK=ended_NK,
             totals_NK=totals_NK,
             lengths_NK=lengths_NK,
             eos_log_probs_NK=eos_log_probs_NK,
-            tokens_NK=self._tokens_NK[:slots],
-            past_tokens_NKC=past_tokens_NKC,
-            past_parents_NKC=past_parents_NKC,
-            past_log_probs_NKC=past_log_probs_NKC,
-            flags_N2=self._flags_N2[:slots],
         )
-        record_greedy(tensors, chosen_NK, log_probs_NK, self._config.eos_id)
+        record_greedy(tensors, tokens_NK, log_probs_NK, self._config.eos_id)
+
+    def _compute_beams(self, shape: StepShape) -> None:
+        options, search = self._options.first(shape.slots), self._search.beam
+        likeliest = self._likeliest_tokens(shape, options, search.num_likeliest)
+        totals_NK, num_finished_N, pool_NKX = search.tensors(shape.slots)
+        tensors = BeamTensors(
+            **self._step_tensors(shape.slots, options),
+            totals_NK=totals_NK,
+            num_finished_N=num_finished_N,
+            pool_NKX=pool_NKX,
+            num_hypotheses_N=options.num_hypotheses_N,
+            stop_N=options.stop_N,
+            enough_N=options.enough_N,
+            length_exponent_N=options.length_exponent_N,
+            length_offset_N=options.length_offset_N,
+            length_scale_N=options.length_scale_N,
+        )
+        parents_NK = record_beams(tensors, *likeliest, self._config.eos_id)
+        self.decoder_state.reorder(parents_NK, shape.length)
+
+    def _likeliest_tokens(self, shape: StepShape, options: OptionRows, top: int) -> tuple[Tensor, Tensor]:
+        """See Transformer.likeliest_tokens; the slots do not advance yet."""
+        slots, state = shape.slots, self.decoder_state
+        states_NKM = self._network.decode_states(self._tokens_NK[:slots], state, shape)
+        forbidden = Forbidden(
+            is_never_V=self._constraints.is_never_V,
+            eos_id=self._config.eos_id,
+            shortest_N=options.shortest_N,
+            positions_N=state.positions_N[:slots],
+        )
+        return self._network.likeliest_tokens(states_NKM, forbidden, top)
+
+    def _step_tensors(self, slots: int, options: OptionRows) -> dict[str, Tensor]:
+        """What StepTensors has."""
+        past_tokens_NKC, past_parents_NKC, past_log_probs_NKC = self._backpointers.tensors(slots)
+        return {
+            "positions_N": self.decoder_state.positions_N[:slots],
+            "longest_N": options.longest_N,
+            "is_live_N": self.decoder_state.is_live_N[:slots],
+            "tokens_NK": self._tokens_NK[:slots],
+            "past_tokens_NKC": past_tokens_NKC,
+            "past_parents_NKC": past_parents_NKC,
+            "past_log_probs_NKC": past_log_probs_NKC,
+            "flags_N2": self._flags_N2[:slots],
+        }
 
     def _complete(self, choice: Choice, step: StepOutput) -> None:
         """Freeze the slots whose search is complete, so that further steps change nothing there."""

@@ -5,16 +5,22 @@ positions, P KV slots, M model dim.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 from torch import Tensor
 
 from model.config import NormForm, TransformerConfig
+from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Stop
+from model.decoding.pytorch.backpointers import Backpointers
 from model.decoding.pytorch.device_use import using
+from model.decoding.pytorch.search.beam import BeamSearch
+from model.decoding.pytorch.search.step import StepOutput
+from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
+from model.decoding.sentence import Sentence
 from model.network.layers import FeedForward, layer_norm
 from model.network.transformer import Transformer
 from model.network.triton_ops.attention import (
@@ -24,14 +30,15 @@ from model.network.triton_ops.attention import (
     attend_to_source,
     reference_attention,
 )
-from model.network.triton_ops.greedy import (
-    Forbidden,
+from model.network.triton_ops.record import (
+    BeamTensors,
     GreedyTensors,
-    likeliest_tokens,
+    record_beams,
     record_by_parts,
     record_greedy,
 )
 from model.network.triton_ops.stream import add_norm, embed
+from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +118,7 @@ def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | N
 
 def checks(device: torch.device, dtype: torch.dtype, sizes: Sizes) -> Mapping[str, tuple[Compute, Compute]]:
     """For each kernel by name: what computes by it, and what computes the same in PyTorch."""
-    parts = _attentions, _embeddings, _norms, _feed_forwards, _vocabularies, _records
+    parts = _attentions, _embeddings, _norms, _feed_forwards, _vocabularies, _greedy_records, _beam_records
     return dict(each for part in parts for each in part(device, dtype, sizes))
 
 
@@ -268,11 +275,11 @@ def _vocabularies(
         first_R = torch.where(scores_RV == values_RT[:, :1], at_V, vocabulary).amin(1)
         return values_RT, values_RT, first_R
 
-    for name, bias, top in (("the likeliest token", None, 1), ("the likeliest four tokens", bias_V, 4)):
+    for name, bias, top in (("the likeliest token", None, 1), ("the likeliest eight tokens", bias_V, 8)):
         yield name, (partial(fused, bias, top), partial(by_parts, bias, top))
 
 
-def _records(
+def _greedy_records(
     device: torch.device, dtype: torch.dtype, sizes: Sizes
 ) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
     """Numbers of a search are float32 in every precision."""
@@ -304,6 +311,113 @@ def _records(
         return tuple(each.float().nan_to_num(77.0, neginf=-77.0) for each in vars(tensors).values())
 
     yield "record_greedy", (partial(record, record_greedy), partial(record, record_by_parts))
+
+
+def _beam_records(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    """Many slots, so that every rule decides some; some have broken numbers, and in some nothing ends."""
+    random = torch.Generator().manual_seed(7)
+    lengths, width, vocabulary, eos = sizes.lengths * 16, sizes.width, min(sizes.vocabulary, 40), 2
+    slots = len(lengths)
+    lengths_N, at_N = torch.tensor(lengths, device=device), torch.arange(slots, device=device)
+    is_live_N, positions_N = lengths_N >= 0, lengths_N.clamp_min(0)
+    options = SlotOptions(slots, device)
+    sentences = [_beam_of(number, length, width) for number, length in enumerate(lengths)]
+    options.assign(at_N, *SlotOptions.values(sentences, device))
+    rows = options.first(slots)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=random).to(device)
+
+    scores_NKV = 4 * draw(slots, width, vocabulary)
+    scores_NKV[..., eos] += 6 * draw(slots, 1)
+    scores_NKV[at_N % 11 == 1, -1], scores_NKV[at_N % 7 == 2, :, eos] = torch.nan, -torch.inf
+    ranking_NKV = scores_NKV.log_softmax(2)
+    totals_NK = -(positions_N[:, None] + 1) * draw(slots, width).sort(1).values
+    totals_NK[at_N % 5 == 3, 1:] = -torch.inf
+    pool_NKX = torch.stack([-draw(slots, width).sort(1).values, *draw(3, slots, width)], 2)
+    pool_NKX[(draw(slots, width) < 0.5).cummax(1).values] = -torch.inf
+    before = totals_NK, (pool_NKX[..., 0] > -torch.inf).sum(1), pool_NKX
+
+    def results(search: Sequence[Tensor], past: Sequence[Tensor], *others: Tensor) -> tuple[Tensor, ...]:
+        """What counts: of slots that were live and are not broken, of hypotheses that there are."""
+        counts_N = is_live_N & ~ranking_NKV.isnan().any(2).any(1)
+        totals_NK, num_finished_N, pool_NKX = search
+        pool_NKX = pool_NKX.where(pool_NKX[..., :1] > -torch.inf, 0)
+        of_rows = (*(each.where(totals_NK[..., None] > -torch.inf, 0) for each in past), pool_NKX)
+        kept = [each.where(counts_N[:, None, None], 0) for each in (totals_NK[..., None], *of_rows)]
+        numbers = (*kept, num_finished_N.where(counts_N, 0), *others)
+        return tuple(each.float().nan_to_num(77.0, neginf=-77.0) for each in numbers)
+
+    def fused() -> tuple[Tensor, ...]:
+        past = Backpointers(slots, width, sizes.capacity + 1, device).tensors(slots)
+        search = [each.clone() for each in before]
+        tensors = BeamTensors(
+            positions_N=positions_N.clone(),
+            longest_N=rows.longest_N,
+            is_live_N=is_live_N.clone(),
+            tokens_NK=torch.zeros(slots, width, dtype=torch.int64, device=device),
+            past_tokens_NKC=past[0],
+            past_parents_NKC=past[1],
+            past_log_probs_NKC=past[2],
+            flags_N2=torch.zeros(slots, 2, dtype=torch.bool, device=device),
+            totals_NK=search[0],
+            num_finished_N=search[1],
+            pool_NKX=search[2],
+            num_hypotheses_N=rows.num_hypotheses_N,
+            stop_N=rows.stop_N,
+            enough_N=rows.enough_N,
+            length_exponent_N=rows.length_exponent_N,
+            length_offset_N=rows.length_offset_N,
+            length_scale_N=rows.length_scale_N,
+        )
+        likeliest = ranking_NKV.topk(min(2 * width, vocabulary), 2)
+        parents_NK = record_beams(tensors, *likeliest, eos)
+        chosen = tensors.tokens_NK[..., None], parents_NK[..., None]
+        return results(search, (*past, *chosen), tensors.positions_N, tensors.is_live_N, tensors.flags_N2)
+
+    def by_parts() -> tuple[Tensor, ...]:
+        search = BeamSearch(slots, width, 0, vocabulary, eos, device)
+        for own, given in zip(search.tensors(slots), before, strict=True):
+            own.copy_(given)
+        step = StepOutput(
+            positions_N=positions_N,
+            ranking_NKV=ranking_NKV.clone(),
+            model_NKV=ranking_NKV,
+            attention_NKS=None,
+            is_source_NS=torch.zeros(slots, 0, dtype=torch.bool, device=device),
+            is_live_N=is_live_N,
+            options=rows,
+            features=ActiveFeatures(beam_search=True),
+        )
+        choice, backpointers = search.advance(step), Backpointers(slots, width, sizes.capacity + 1, device)
+        backpointers.record(positions_N, choice)
+        after_N, is_broken_N = positions_N + is_live_N, ranking_NKV.isnan().any(2).any(1)
+        goes_on_N = is_live_N & (after_N < rows.longest_N) & ~choice.settled_N & ~is_broken_N
+        chosen = choice.tokens_NK[..., None], cast(Tensor, choice.parents_NK)[..., None]
+        past = *backpointers.tensors(slots), *chosen
+        return results(
+            search.tensors(slots), past, after_N, goes_on_N, torch.stack([goes_on_N, is_broken_N], 1)
+        )
+
+    yield "record_beams", (fused, by_parts)
+
+
+def _beam_of(number: int, length: int, width: int) -> Sentence:
+    """A sentence with options of its own that may get a few tokens more than `length`."""
+    options = DecodeOptions(
+        strategy="beam",
+        beam_size=width,
+        num_hypotheses=1 + number % width,
+        stop=get_args(Stop)[number % len(STOPS)],
+        patience=1 + 0.5 * (number % 2),
+        length_penalty=0.4 * (number % 4),
+        length_penalty_form="gnmt" if number % 3 else "power",
+        max_length=max(length, 0) + 1 + number % 4 // 2 * 9,
+    )
+    config = TransformerConfig(source_vocab_size=8, target_vocab_size=8, model_dim=8, num_heads=1)
+    return Sentence.admit(DecodeRequest((5, config.eos_id), options), config)
 
 
 def _norms(

@@ -119,6 +119,11 @@ class ActiveFeatures:
         return dataclasses.replace(self, min_lengths=False) == ActiveFeatures(independent=True)
 
     @property
+    def is_plain_beam(self) -> bool:
+        """Whether all sentences are decoded by beams, with no constraint but the shortest length."""
+        return dataclasses.replace(self, min_lengths=False) == ActiveFeatures(beam_search=True)
+
+    @property
     def history(self) -> bool:
         """Whether a constraint looks at the tokens of a hypothesis."""
         return self.ngrams or self.repetition

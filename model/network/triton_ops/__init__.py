@@ -3,7 +3,8 @@
     kernels     the kernels themselves; the only module that needs Triton
     attention   attention of one query a row by block tables
     stream      the embedding, and the addition to the residual stream with the norm after it
-    greedy      the likeliest tokens, and what a greedy step records of them
+    vocabulary  the likeliest tokens
+    record      what a greedy step and a beam step record of them
 
 A kernel is an operator of PyTorch, so that a recording, a profiler or a test sees one operator for it.
 """

@@ -9,8 +9,14 @@ from typing import TypeAlias
 import triton
 from triton import language as tl
 
+from model.decode_request import STOPS
+
 # Finite, so that the difference of two scores that nothing has raised yet is 0 and not NaN.
 _LOWEST = tl.constexpr(-1e30)
+# Places in STOPS of the rules by which a search by beams stops, other than that of all searches.
+STOP_AT_FIRST, STOP_AT_COUNT, STOP_AT_POOL = (
+    tl.constexpr(STOPS.index(n)) for n in ("first", "count", "pool")
+)
 
 Pointer: TypeAlias = tl.tensor
 Number: TypeAlias = tl.tensor
@@ -221,7 +227,7 @@ def score_vocabulary(
     is_never_V = tl.load(is_never_V + at_V, mask=is_token_V, other=1) != 0
     is_forbidden_RV = is_never_V[None, :] | (is_early_R[:, None] & (at_V == eos)[None, :])
     scores_RV = tl.where(is_forbidden_RV, float("-inf"), logits_RV)
-    for rank in tl.static_range(TOP):
+    for rank in range(TOP):
         best_R = tl.max(scores_RV, 1)
         is_best_RV = scores_RV == best_R[:, None]
         token_R = tl.min(tl.where(is_best_RV, at_V[None, :], vocabulary - 1), 1)
@@ -254,7 +260,7 @@ def choose_tokens(
     from_X = row * num_blocks * TOP + at_X
     scores_X = tl.load(scores_RX + from_X, mask=is_score_X, other=float("-inf"))
     tokens_X = tl.load(tokens_RX + from_X, mask=is_score_X, other=0)
-    for rank in tl.static_range(TOP):
+    for rank in range(TOP):
         best = tl.max(scores_X, 0)
         token = tl.min(tl.where((scores_X == best) & is_score_X, tokens_X, vocabulary - 1), 0)
         tl.store(log_probs_RT + row * TOP + rank, best - log_total)
@@ -266,18 +272,18 @@ def choose_tokens(
 def record_greedy(
     chosen_NK: Pointer,
     log_probs_NK: Pointer,
-    is_live_N: Pointer,
     positions_N: Pointer,
     longest_N: Pointer,
-    ended_NK: Pointer,
-    totals_NK: Pointer,
-    lengths_NK: Pointer,
-    eos_log_probs_NK: Pointer,
+    is_live_N: Pointer,
     tokens_NK: Pointer,
     past_tokens_NKC: Pointer,
     past_parents_NKC: Pointer,
     past_log_probs_NKC: Pointer,
     flags_N2: Pointer,
+    ended_NK: Pointer,
+    totals_NK: Pointer,
+    lengths_NK: Pointer,
+    eos_log_probs_NK: Pointer,
     longest_pitch: Number,
     capacity: Number,
     eos: Number,
@@ -314,3 +320,139 @@ def record_greedy(
     tl.store(is_live_N + slot, is_live)
     tl.store(flags_N2 + slot * 2, is_live)
     tl.store(flags_N2 + slot * 2 + 1, num_broken > 0)
+
+
+@triton.jit
+def record_beams(
+    log_probs_NX: Pointer,
+    candidates_NX: Pointer,
+    positions_N: Pointer,
+    longest_N: Pointer,
+    is_live_N: Pointer,
+    tokens_NK: Pointer,
+    past_tokens_NKC: Pointer,
+    past_parents_NKC: Pointer,
+    past_log_probs_NKC: Pointer,
+    flags_N2: Pointer,
+    totals_NK: Pointer,
+    num_finished_N: Pointer,
+    pool_NK4: Pointer,
+    num_hypotheses_N: Pointer,
+    stop_N: Pointer,
+    enough_N: Pointer,
+    length_exponent_N: Pointer,
+    length_offset_N: Pointer,
+    length_scale_N: Pointer,
+    parents_NK: Pointer,
+    integral_pitch: Number,
+    fractional_pitch: Number,
+    capacity: Number,
+    eos: Number,
+    WIDTH: tl.constexpr,
+    TOP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_X: tl.constexpr,
+) -> None:
+    slot, at_K, at_X = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_X)
+    is_row_K, row_K = at_K < WIDTH, slot * WIDTH + at_K
+    is_live, position = tl.load(is_live_N + slot) != 0, tl.load(positions_N + slot)
+    integral, fractional = slot * integral_pitch, slot * fractional_pitch
+
+    # Continuations: what each hypothesis has, and a token more.
+    is_left_X, from_X = at_X < WIDTH * TOP, slot * (WIDTH * TOP) + at_X
+    log_probs_X = tl.load(log_probs_NX + from_X, mask=is_left_X, other=0.0)
+    tokens_X = tl.load(candidates_NX + from_X, mask=is_left_X, other=0)
+    totals_X = log_probs_X + tl.load(totals_NK + slot * WIDTH + at_X // TOP, mask=is_left_X, other=0.0)
+    is_broken = tl.sum((log_probs_X != log_probs_X).to(tl.int32), 0) > 0
+    totals_X = tl.where(is_live & (totals_X == totals_X), totals_X, float("-inf"))
+
+    # The 2K best, best first: the first K may end, and the first K that do not end go on.
+    first_total_K = tl.full([BLOCK_K], float("-inf"), tl.float32)
+    first_log_prob_K = tl.full([BLOCK_K], 0.0, tl.float32)
+    first_parent_K = tl.full([BLOCK_K], 0, tl.int64)
+    first_ends_K = tl.full([BLOCK_K], 0, tl.int32)
+    total_K, log_prob_K, parent_K, token_K = first_total_K, first_log_prob_K, first_parent_K, first_parent_K
+    num_going_on = tl.sum(first_ends_K, 0)
+    for rank in range(2 * WIDTH):
+        best = tl.max(tl.where(is_left_X, totals_X, float("-inf")), 0)
+        place = tl.min(tl.where(is_left_X & (totals_X == best), at_X, BLOCK_X - 1), 0)
+        is_it_X = at_X == place
+        token = tl.sum(tl.where(is_it_X, tokens_X, 0), 0)
+        log_prob = tl.sum(tl.where(is_it_X, log_probs_X, 0.0), 0)
+        is_left_X = is_left_X & (at_X != place)
+        is_eos = (token == eos).to(tl.int32)
+        is_first_K = at_K == rank
+        first_total_K = tl.where(is_first_K, best, first_total_K)
+        first_log_prob_K = tl.where(is_first_K, log_prob, first_log_prob_K)
+        first_parent_K = tl.where(is_first_K, place // TOP, first_parent_K)
+        first_ends_K = tl.where(is_first_K, is_eos, first_ends_K)
+        is_next_K = (at_K == num_going_on) & (is_eos == 0)
+        total_K = tl.where(is_next_K, best, total_K)
+        log_prob_K = tl.where(is_next_K, log_prob, log_prob_K)
+        parent_K = tl.where(is_next_K, place // TOP, parent_K)
+        token_K = tl.where(is_next_K, token, token_K)
+        num_going_on += 1 - is_eos
+
+    # The pool: the K best of those in it and those that end now.
+    offset, scale = tl.load(length_offset_N + fractional), tl.load(length_scale_N + fractional)
+    exponent = tl.load(length_exponent_N + fractional)
+    divisor = tl.exp(tl.log((offset + (position + 1).to(tl.float32)) / scale) * exponent)
+    is_end_K = is_row_K & (first_ends_K != 0) & (first_total_K > float("-inf"))
+    new_score_K = tl.where(is_end_K, first_total_K / divisor, float("-inf"))
+    old_score_K = tl.load(pool_NK4 + row_K * 4, mask=is_row_K, other=float("-inf"))
+    old_length_K = tl.load(pool_NK4 + row_K * 4 + 1, mask=is_row_K, other=0.0)
+    old_row_K = tl.load(pool_NK4 + row_K * 4 + 2, mask=is_row_K, other=0.0)
+    old_log_prob_K = tl.load(pool_NK4 + row_K * 4 + 3, mask=is_row_K, other=0.0)
+    score_K = tl.full([BLOCK_K], float("-inf"), tl.float32)
+    length_K, end_row_K, end_log_prob_K = score_K, score_K, score_K
+    for rank in range(WIDTH):
+        best = tl.maximum(tl.max(old_score_K, 0), tl.max(new_score_K, 0))
+        is_old = tl.max(old_score_K, 0) == best
+        is_best_K = is_row_K & (tl.where(is_old, old_score_K, new_score_K) == best)
+        place = tl.min(tl.where(is_best_K, at_K, BLOCK_K - 1), 0)
+        is_it_K = at_K == place
+        length = tl.sum(tl.where(is_it_K, tl.where(is_old, old_length_K, position.to(tl.float32)), 0.0), 0)
+        end_row = tl.where(is_old, old_row_K, first_parent_K.to(tl.float32))
+        end_log_prob = tl.where(is_old, old_log_prob_K, first_log_prob_K)
+        is_place_K = at_K == rank
+        score_K = tl.where(is_place_K, best, score_K)
+        length_K = tl.where(is_place_K, length, length_K)
+        end_row_K = tl.where(is_place_K, tl.sum(tl.where(is_it_K, end_row, 0.0), 0), end_row_K)
+        end_log_prob_K = tl.where(is_place_K, tl.sum(tl.where(is_it_K, end_log_prob, 0.0), 0), end_log_prob_K)
+        old_score_K = tl.where(at_K == tl.where(is_old, place, -1), float("-inf"), old_score_K)
+        new_score_K = tl.where(at_K == tl.where(is_old, -1, place), float("-inf"), new_score_K)
+    num_finished = tl.load(num_finished_N + slot) + tl.sum(is_end_K.to(tl.int64), 0)
+
+    # The rules by which a search is settled; see `is_settled` in model.decoding.pytorch.search.beam.
+    longest = tl.load(longest_N + integral)
+    longest_divisor = tl.exp(tl.log((offset + longest.to(tl.float32)) / scale) * exponent)
+    stop, enough = tl.load(stop_N + integral), tl.load(enough_N + fractional)
+    wanted = tl.minimum(tl.maximum(tl.load(num_hypotheses_N + integral), 1), WIDTH)
+    worst_wanted = tl.sum(tl.where(at_K == wanted - 1, score_K, 0.0), 0)
+    best_total = tl.max(tl.where(is_row_K, total_K, float("-inf")), 0)
+    to_beat = tl.sum(tl.where(at_K == tl.where(stop == STOP_AT_POOL, WIDTH - 1, 0), score_K, 0.0), 0)
+    is_ahead = (to_beat >= best_total / divisor) | (stop == STOP_AT_COUNT)
+    is_enough = (num_finished.to(tl.float32) >= enough) & is_ahead
+    has_first_ended = tl.sum(tl.where(at_K == 0, first_ends_K, 0), 0) > 0
+    is_settled = (worst_wanted >= best_total / longest_divisor) | is_enough
+    is_settled = is_settled | (has_first_ended & (stop == STOP_AT_FIRST))
+
+    is_written_K = is_row_K & is_live
+    tl.store(parents_NK + row_K, tl.where(is_live, parent_K, at_K.to(tl.int64)), mask=is_row_K)
+    tl.store(totals_NK + row_K, total_K, mask=is_written_K)
+    tl.store(tokens_NK + row_K, token_K, mask=is_written_K)
+    past_K = row_K * capacity + position
+    tl.store(past_tokens_NKC + past_K, token_K, mask=is_written_K)
+    tl.store(past_parents_NKC + past_K, parent_K, mask=is_written_K)
+    tl.store(past_log_probs_NKC + past_K, log_prob_K, mask=is_written_K)
+    tl.store(pool_NK4 + row_K * 4, score_K, mask=is_written_K)
+    tl.store(pool_NK4 + row_K * 4 + 1, length_K, mask=is_written_K)
+    tl.store(pool_NK4 + row_K * 4 + 2, end_row_K, mask=is_written_K)
+    tl.store(pool_NK4 + row_K * 4 + 3, end_log_prob_K, mask=is_written_K)
+    tl.store(num_finished_N + slot, num_finished)
+    position += is_live.to(tl.int64)
+    tl.store(positions_N + slot, position)
+    is_live = is_live & (position < longest) & (is_settled == 0) & (is_broken == 0)
+    tl.store(is_live_N + slot, is_live)
+    tl.store(flags_N2 + slot * 2, is_live)
+    tl.store(flags_N2 + slot * 2 + 1, is_broken)

@@ -28,7 +28,12 @@ _BEAM = slice(_INDEPENDENT.stop, None)
 
 
 class Search:
-    """All strategies; those that no sentence of the batch asks for are not computed."""
+    """All strategies; those that no sentence of the batch asks for are not computed.
+
+    Attributes:
+        independent: Greedy search and sampling.
+        beam: Beam search.
+    """
 
     def __init__(
         self,
@@ -39,13 +44,13 @@ class Search:
         eos_id: int,
         device: torch.device,
     ) -> None:
-        self._independent = IndependentSearch(slots, width, eos_id, device)
-        self._beam = BeamSearch(slots, width, source_capacity, vocab_size, eos_id, device)
+        self.independent = IndependentSearch(slots, width, eos_id, device)
+        self.beam = BeamSearch(slots, width, source_capacity, vocab_size, eos_id, device)
 
     @property
     def parts(self) -> tuple[IndependentSearch, BeamSearch, PhraseBanks]:
         """What is kept of every slot."""
-        return self._independent, self._beam, self._beam.phrases
+        return self.independent, self.beam, self.beam.phrases
 
     def clear(self, slots_N: Tensor) -> None:
         """Clear these slots for new sentences."""
@@ -54,16 +59,16 @@ class Search:
 
     def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Start new sentences in these slots, which have been cleared."""
-        self._beam.phrases.assign(slots_N, sentences)
+        self.beam.phrases.assign(slots_N, sentences)
 
     def advance(self, step: StepOutput) -> Choice:
         """Choose the next token of every hypothesis. Nothing here waits for the device."""
         if not step.features.beam_search:
-            return self._independent.advance(step)
-        beam_choice = self._beam.advance(step)
+            return self.independent.advance(step)
+        beam_choice = self.beam.advance(step)
         if not step.features.independent:
             return beam_choice
-        return _merge(step.options.is_beam_N.bool(), beam_choice, self._independent.advance(step))
+        return _merge(step.options.is_beam_N.bool(), beam_choice, self.independent.advance(step))
 
     def record(
         self, slots_N: Tensor, positions_N: Tensor, is_source_NS: Tensor, options: OptionRows
@@ -73,8 +78,8 @@ class Search:
         Returns:
             Shape (N, K, RECORD_COLUMNS).
         """
-        independent_NKX = self._independent.record(slots_N, options)
-        beam_NKX = self._beam.record(slots_N, positions_N, is_source_NS, options)
+        independent_NKX = self.independent.record(slots_N, options)
+        beam_NKX = self.beam.record(slots_N, positions_N, is_source_NS, options)
         return torch.cat([independent_NKX, beam_NKX], -1)
 
 

@@ -96,6 +96,7 @@ class BeamSearch(SlotTensors):
 
     Attributes:
         phrases: What the hypotheses lack of the required phrases.
+        num_likeliest: Tokens of a hypothesis that a step chooses among, where there are no phrases.
     """
 
     SLOT_TENSORS = ("_totals_NK", "_num_finished_N", "_pool_NKX", "_covered_NKS")
@@ -109,7 +110,7 @@ class BeamSearch(SlotTensors):
         eos_id: int,
         device: torch.device,
     ) -> None:
-        self._eos_id, self._beams = eos_id, beams
+        self._eos_id, self._beams, self.num_likeliest = eos_id, beams, min(2 * beams, vocab_size)
         self.phrases = PhraseBanks(slots, beams, vocab_size, eos_id, device)
         self._totals_NK = torch.zeros(slots, beams, device=device)
         self._num_finished_N = torch.zeros(slots, dtype=torch.int64, device=device)
@@ -157,6 +158,10 @@ class BeamSearch(SlotTensors):
         )
         return Choice(tokens_NK, parents_NK, log_probs_NK, settled_N)
 
+    def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the first slots: totals, how many hypotheses have finished, and the pool of them."""
+        return self._totals_NK[:slots], self._num_finished_N[:slots], self._pool_NKX[:slots]
+
     def _candidates(self, step: StepOutput) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the 2K best continuations, best first, (N, C) each."""
         # What has no total is not continued, and enters no pool.
@@ -165,11 +170,10 @@ class BeamSearch(SlotTensors):
             return self.phrases.candidates(
                 step.ranking_NKV, before_NK, step.positions_N, step.options.longest_N
             )
-        size = min(2 * self._beams, step.ranking_NKV.shape[2])
-        scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
+        scores_NKC, tokens_NKC = step.ranking_NKV.topk(self.num_likeliest, 2)
         totals_NKC = scores_NKC + before_NK[..., None]
         totals_NC, index_NC = totals_NKC.flatten(1).topk(2 * self._beams, 1)
-        parents_NC = index_NC.div(size, rounding_mode="floor")
+        parents_NC = index_NC.div(self.num_likeliest, rounding_mode="floor")
         return totals_NC, parents_NC, tokens_NKC.flatten(1).gather(1, index_NC)
 
     def _pool_finished(

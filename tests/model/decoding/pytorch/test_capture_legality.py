@@ -152,12 +152,12 @@ def test_a_step_keeps_to_its_budget_of_kernels(
 
 
 @pytest.mark.parametrize(
-    ("options", "of_the_rest"), [(GREEDY, 4), (BEAM, 80), (SAMPLE, 92)], ids=["greedy", "beam", "sampling"]
+    ("options", "of_the_rest"), [(GREEDY, 4), (BEAM, 6), (SAMPLE, 92)], ids=["greedy", "beam", "sampling"]
 )
 def test_a_fused_step_keeps_to_its_budget_of_kernels(
     options: dict[str, object], of_the_rest: int, steps: Steps
 ) -> None:
-    """70 kernels for a greedy step of six layers, 146 for a beam, 158 for a sample."""
+    """70 kernels for a greedy step of six layers, 72 for a beam, 158 for a sample."""
     pytest.importorskip("triton", reason="needs the package triton")
     for layers in (1, 3):
         network = lively_network(num_decoder_layers=layers)

@@ -54,13 +54,28 @@ def test_constraints_of_a_greedy_sentence() -> None:
     require_same(static, lively_network(7), {2 * step: [one] for step, one in enumerate(asked)})
 
 
+def test_options_of_a_beam() -> None:
+    kinds: list[dict[str, object]] = [
+        {"min_length": 5, "num_hypotheses": 3, "length_penalty": 0.5},
+        {"stop": "first", "max_length": 7},
+        {"stop": "pool", "num_hypotheses": 4, "length_penalty_form": "gnmt", "length_penalty": 1.0},
+        {"stop": "count", "patience": 2.0, "max_length": 3},
+        {"suppress_ids": (5, 6)},
+    ]
+    asked = [
+        request(s, **{"beam_size": 4, **k}) for k, s in zip(kinds, sentences(3, 4, 5, 2, 6), strict=True)
+    ]
+    require_same(static, lively_network(7), {step: [one] for step, one in enumerate(asked)})
+
+
 # The interpreter computes with NumPy, which warns of what a GPU computes in silence.
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
-def test_numbers_that_break_end_one_sentence() -> None:
+@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}], ids=["greedy", "beam"])
+def test_numbers_that_break_end_one_sentence(options: dict[str, object]) -> None:
     network = lively_network()
     with torch.no_grad():
         network.source_embedding.tokens.weight[9] = torch.nan
-    arrivals = {0: [request(s, strategy="greedy", max_length=3) for s in ((5, 9, EOS), (5, 6, EOS))]}
+    arrivals = {0: [request(s, max_length=3, **options) for s in ((5, 9, EOS), (5, 6, EOS))]}
     for is_fused in (False, True):
         results, _ = run_through(static(network, is_fused=is_fused), network.config, arrivals)
         assert [type(result) for result in results] == [NotFiniteError, list]

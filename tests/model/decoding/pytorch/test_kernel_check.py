@@ -44,14 +44,15 @@ TYPES[torch.int32] = "*i32"
 TYPES |= {int: "i32", float: "fp32"}
 compiled = set()
 
-def compile_only(function, *given, grid, warmup, **constants):
+def compile_only(function, *given, grid, warmup, num_warps=4, **constants):
     types = [TYPES[each.dtype if isinstance(each, torch.Tensor) else type(each)] for each in given]
     signature = dict(zip(function.arg_names, types)) | dict.fromkeys(constants, "constexpr")
     places = {(function.arg_names.index(name),): value for name, value in constants.items()}
     key = str((function.__name__, signature, constants))
     if key not in compiled:
         compiled.add(key)
-        binary = triton.compile(ASTSource(function, signature, places), target=GPUTarget("cuda", 90, 32))
+        source, options = ASTSource(function, signature, places), {"num_warps": num_warps}
+        binary = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
         assert binary.asm["cubin"]
 
 JITFunction.run = compile_only

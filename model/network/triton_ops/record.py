@@ -1,0 +1,191 @@
+"""What the tokens that a greedy step or a beam step chose change in its slots, one kernel each.
+
+Shapes: N slots, K hypotheses, C positions, T likeliest tokens, X columns of the pool.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.network.triton_ops import operator
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTensors:
+    """Tensors of the slots of a step; all but `longest_N` are written.
+
+    Attributes:
+        positions_N: Tokens of each slot before this step.
+        longest_N: Most tokens of each slot.
+        is_live_N: False where a slot is empty or complete.
+        tokens_NK: What the next step reads.
+        past_tokens_NKC: Token of every step.
+        past_parents_NKC: Row that it continued.
+        past_log_probs_NKC: Its log-probability.
+        flags_N2: Whether the slot is live after this step, and whether its numbers are broken.
+    """
+
+    positions_N: Tensor
+    longest_N: Tensor
+    is_live_N: Tensor
+    tokens_NK: Tensor
+    past_tokens_NKC: Tensor
+    past_parents_NKC: Tensor
+    past_log_probs_NKC: Tensor
+    flags_N2: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyTensors(StepTensors):
+    """What a greedy search knows of its hypotheses; all is written.
+
+    Attributes:
+        has_ended_NK: Whether a hypothesis is complete.
+        totals_NK: Log-probability of a hypothesis.
+        lengths_NK: Its tokens, EOS included.
+        eos_log_probs_NK: Log-probability of EOS; NaN if it was not produced.
+    """
+
+    has_ended_NK: Tensor
+    totals_NK: Tensor
+    lengths_NK: Tensor
+    eos_log_probs_NK: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamTensors(StepTensors):
+    """What a beam search knows, the first three tensors are written, and its options; see OptionRows.
+
+    Attributes:
+        totals_NK: Log-probability of a hypothesis; −inf where there is none.
+        num_finished_N: Hypotheses that have finished.
+        pool_NKX: Score, length, row and log-probability of EOS of the best of them, best first.
+        num_hypotheses_N: Option.
+        stop_N: Option.
+        enough_N: Option.
+        length_exponent_N: Option.
+        length_offset_N: Option.
+        length_scale_N: Option.
+    """
+
+    totals_NK: Tensor
+    num_finished_N: Tensor
+    pool_NKX: Tensor
+    num_hypotheses_N: Tensor
+    stop_N: Tensor
+    enough_N: Tensor
+    length_exponent_N: Tensor
+    length_offset_N: Tensor
+    length_scale_N: Tensor
+
+
+def record_greedy(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
+    """Append the likeliest token of each hypothesis, and freeze the slots that are complete.
+
+    Args:
+        tensors: Written in place.
+        chosen_NK: The tokens.
+        log_probs_NK: Their log-probabilities.
+        eos_id: EOS, which ends a hypothesis.
+    """
+    _record_greedy(chosen_NK, log_probs_NK, eos_id, *vars(tensors).values())
+
+
+def record_by_parts(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
+    """`record_greedy` in PyTorch."""
+    at, (slots, width) = tensors, chosen_NK.shape
+    is_live_N1, is_eos_NK = at.is_live_N[:, None].clone(), chosen_NK == eos_id
+    is_open_NK = is_live_N1 & ~at.has_ended_NK
+    at.totals_NK.add_(torch.where(is_open_NK, log_probs_NK, 0.0))
+    at.lengths_NK.add_(is_open_NK)
+    at.eos_log_probs_NK.copy_(torch.where(is_open_NK & is_eos_NK, log_probs_NK, at.eos_log_probs_NK))
+    at.has_ended_NK.logical_or_(is_open_NK & (is_eos_NK | at.totals_NK.isneginf()))
+    at.tokens_NK.copy_(chosen_NK)
+    place_NK1 = at.positions_N[:, None, None].expand(-1, width, 1).clone()
+    at.positions_N.add_(at.is_live_N)
+    parents_NK = torch.arange(width, device=chosen_NK.device).expand(slots, -1)
+    tables = at.past_tokens_NKC, at.past_parents_NKC, at.past_log_probs_NKC
+    for table_NKC, new_NK in zip(tables, (chosen_NK, parents_NK, log_probs_NK), strict=True):
+        kept_NK1 = table_NKC.gather(2, place_NK1)
+        table_NKC.scatter_(2, place_NK1, torch.where(is_live_N1[..., None], new_NK[..., None], kept_NK1))
+    is_broken_N = log_probs_NK.isnan().any(1)
+    is_complete_N = at.has_ended_NK.all(1) | is_broken_N | (at.positions_N >= at.longest_N)
+    at.is_live_N.logical_and_(~is_complete_N)
+    at.flags_N2.copy_(torch.stack([at.is_live_N, is_broken_N], 1))
+
+
+@operator(
+    "record_greedy(Tensor chosen, Tensor log_probs, int eos_id, Tensor(a!) positions, Tensor longest, "
+    "Tensor(b!) is_live, Tensor(c!) tokens, Tensor(d!) past_tokens, Tensor(e!) past_parents, "
+    "Tensor(f!) past_log_probs, Tensor(g!) flags, Tensor(h!) has_ended, Tensor(i!) totals, "
+    "Tensor(j!) lengths, Tensor(k!) eos_log_probs) -> ()"
+)
+def _record_greedy(chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int, *tensors: Tensor) -> None:
+    from triton import next_power_of_2
+
+    from model.network.triton_ops import kernels
+
+    _, longest_N, _, _, past_tokens_NKC, *_ = tensors
+    slots, width = chosen_NK.shape
+    kernels.record_greedy[(slots,)](
+        chosen_NK,
+        log_probs_NK,
+        *tensors,
+        longest_N.stride(0),
+        past_tokens_NKC.shape[2],
+        eos_id,
+        WIDTH=width,
+        BLOCK_K=next_power_of_2(width),
+        num_warps=1,
+    )
+
+
+def record_beams(tensors: BeamTensors, log_probs_NKT: Tensor, tokens_NKT: Tensor, eos_id: int) -> Tensor:
+    """Continue the best hypotheses of each slot, pool those that end, and freeze the slots that are settled.
+
+    The reference is BeamSearch, with what BatchState does after it.
+
+    Args:
+        tensors: Written in place.
+        log_probs_NKT: Log-probabilities of the likeliest tokens of each hypothesis, best first.
+        tokens_NKT: These tokens; at least 2 · K in all that are not EOS, if the vocabulary has them.
+        eos_id: EOS, which ends a hypothesis.
+
+    Returns:
+        The hypothesis that each one continues, (N, K); itself where a slot is not live.
+    """
+    return _record_beams(log_probs_NKT, tokens_NKT, eos_id, *vars(tensors).values())
+
+
+@operator(
+    "record_beams(Tensor log_probs, Tensor candidates, int eos_id, Tensor(a!) positions, Tensor longest, "
+    "Tensor(b!) is_live, Tensor(c!) tokens, Tensor(d!) past_tokens, Tensor(e!) past_parents, "
+    "Tensor(f!) past_log_probs, Tensor(g!) flags, Tensor(h!) totals, Tensor(i!) num_finished, "
+    "Tensor(j!) pool, Tensor num_hypotheses, Tensor stop, Tensor enough, Tensor length_exponent, "
+    "Tensor length_offset, Tensor length_scale) -> Tensor"
+)
+def _record_beams(log_probs_NKT: Tensor, tokens_NKT: Tensor, eos_id: int, *tensors: Tensor) -> Tensor:
+    from triton import next_power_of_2
+
+    from model.network.triton_ops import kernels
+
+    _, longest_N, _, _, past_tokens_NKC, *_, length_scale_N = tensors
+    slots, width, top = tokens_NKT.shape
+    parents_NK = tokens_NKT.new_empty(slots, width)
+    kernels.record_beams[(slots,)](
+        log_probs_NKT,
+        tokens_NKT,
+        *tensors,
+        parents_NK,
+        longest_N.stride(0),
+        length_scale_N.stride(0),
+        past_tokens_NKC.shape[2],
+        eos_id,
+        WIDTH=width,
+        TOP=top,
+        BLOCK_K=next_power_of_2(width),
+        BLOCK_X=next_power_of_2(width * top),
+        num_warps=1,
+    )
+    return parents_NK
