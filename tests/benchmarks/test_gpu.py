@@ -3,41 +3,62 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.__main__ import SESSION
+from benchmarks.gpu.__main__ import SESSION, Part, main
 from benchmarks.gpu.parts import PARTS, Work
-from benchmarks.gpu.predictions import PREDICTIONS, table
-from tests.benchmarks.commands import ROOT
+from benchmarks.gpu.predictions import table
 
 OWN = [name for name, part in SESSION.items() if not part.full]
+DRY = Work(device="cpu", is_dry=True)
 
 
-def session(output: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.gpu", "--dry", "--output", str(output), *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580, check=False)
+@pytest.mark.parametrize("name", OWN)
+def test_a_part_measures_what_is_predicted(name: str) -> None:
+    if name == "kernels":
+        pytest.importorskip("triton")
+    figures = PARTS[name](DRY)
+    expected = {
+        "smoke": {"smoke.eager"},
+        "continuous": {"continuous.tokens", "continuous.alone_ms"},
+        "update": {"update.tokens", "update.mfu"},
+    }
+    assert expected.get(name, set()) <= figures.keys()
 
 
-@pytest.mark.slow
-def test_every_part_runs_and_the_predictions_stand_beside_it(tmp_path: Path) -> None:
-    outcome = session(tmp_path)
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+@pytest.mark.parametrize("name", [name for name in SESSION if name not in OWN])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_benchmark_knows_its_options(name: str, device: str) -> None:
+    part, command = SESSION[name], import_module(f"benchmarks.{name}").main
+    options = part.dry if device == "cpu" else part.full
+    chosen = command.make_context(name, [f"--device={device}", *options.split()]).params
+    assert chosen["device"] == device
+
+
+def test_a_session_reports_each_part_beside_its_prediction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = {"smoke": SESSION["smoke"], "kernels": Part(seconds=1, needs=("no_such_package",))}
+    monkeypatch.setattr("benchmarks.gpu.__main__.SESSION", parts)
+    assert main(["--dry", "--output", str(tmp_path)]) == 0, (tmp_path / "smoke.log").read_text()
     report = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
-    left_out = {} if find_spec("triton") else {"kernels": "left out: needs triton"}
-    assert {row["part"]: row[""] for row in report["parts"]} == dict.fromkeys(SESSION, "done") | left_out
-    assert "800,000" in outcome.stdout
-    measured = {each.figure for each in PREDICTIONS} & report["figures"].keys()
-    assert {"continuous.tokens", "continuous.alone_ms", "smoke.eager"} <= measured
+    said = {row["part"]: row[""] for row in report["parts"]}
+    assert said == {"smoke": "done", "kernels": "left out: needs no_such_package"}
+    assert report["figures"]["smoke.eager"] == 0
+    assert "800,000" in capsys.readouterr().out
 
 
-def test_a_part_without_time_is_named_and_fails_the_session(tmp_path: Path) -> None:
-    outcome = session(tmp_path, "--seconds", "1", "--part", "loop", "--part", "smoke")
-    assert outcome.returncode == 1
-    assert "ended after 1 s, see loop.log" in outcome.stdout
-    assert "not started, no time left" in outcome.stdout
+def test_a_part_without_time_is_named_and_fails_the_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--dry", "--output", str(tmp_path), "--seconds", "0.01"]
+    assert main([*options, "--part", "loop", "--part", "smoke"]) == 1
+    said = capsys.readouterr().out
+    assert "ended after 0 s, see loop.log" in said
+    assert "not started, no time left" in said
 
 
 def test_the_session_begins_with_what_tells_most() -> None:
@@ -46,7 +67,6 @@ def test_the_session_begins_with_what_tells_most() -> None:
 
 
 def test_a_wrong_log_probability_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = Work(device="cpu", is_dry=True)
     network = Work.network
 
     def other(work: Work, dtype: object) -> object:
@@ -58,7 +78,7 @@ def test_a_wrong_log_probability_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     calls: list[int] = []
     monkeypatch.setattr(Work, "network", other)
     with pytest.raises(RuntimeError, match="log-probabilities differ"):
-        PARTS["correctness"](work)
+        PARTS["correctness"](DRY)
 
 
 def test_a_figure_stands_beside_its_prediction() -> None:
@@ -80,5 +100,6 @@ sys.exit(main(sys.argv[1:]))
 def test_pytorch_alone_is_enough(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     options = ["--dry", "--alone", "smoke", "--figures", str(figures)]
-    subprocess.run([sys.executable, "-c", _WITHOUT_OTHERS, *options], cwd=ROOT, check=True, timeout=580)
+    command = [sys.executable, "-c", _WITHOUT_OTHERS, *options]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, timeout=580)
     assert json.loads(figures.read_text("utf-8"))["smoke.eager"] == 0

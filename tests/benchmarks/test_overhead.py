@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from tests.benchmarks.commands import run
+from benchmarks.overhead import main
+from tests.benchmarks.conftest import run
 
 
 def test_the_cost_of_a_request_is_compared_with_an_echo(tmp_path: Path) -> None:
-    options = ["--checkpoint", "checkpoints", "--seconds", "0.5", "--concurrency", "3"]
-    (ratio,) = run("overhead", tmp_path / "report", *options)["tables"][1]["rows"]
+    options = ["--checkpoint", "checkpoints", "--seconds", "0.1", "--concurrency", "3"]
+    (ratio,) = run(main, tmp_path, *options, name="overhead")["tables"][1]["rows"]
     assert float(ratio["CPU a request"].split()[0]) > 0

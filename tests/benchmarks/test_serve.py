@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from benchmarks.harness.texts import SizedText
-from benchmarks.serve import Result, Traffic, Workload, changed_answers, compare, translation
-from tests.benchmarks.commands import run
+from benchmarks.serve import Result, Traffic, Workload, changed_answers, compare, main, translation
+from tests.benchmarks.conftest import run
 
 
 def test_services_answer_alike_under_load(tmp_path: Path) -> None:
     options = ["--shape", "tiny", "--count", "3", "--precision", "float32"]
-    size = ["--concurrency", "3", "--workers", "1", "--seconds", "0.5", "--texts", "steady"]
-    results = run("serve", tmp_path / "report", *options, *size)["results"]
+    size = ["--concurrency", "3", "--workers", "1", "--seconds", "0.1", "--texts", "steady"]
+    results = run(main, tmp_path, *options, *size, name="serve")["results"]
     showings = [result for result in results if result["kind"] == "service"]
     assert [each["service"] for each in showings] == [
         "dragoman, 1 worker",

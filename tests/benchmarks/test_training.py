@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engines.weights import SHAPES
-from benchmarks.training import pair_batches, usual_lengths
-from tests.benchmarks.commands import run
+from benchmarks.training import main, pair_batches, usual_lengths
+from tests.benchmarks.conftest import run
 
 CONFIG = SHAPES["tiny"]
 LENGTHS = usual_lengths(seed=1)
@@ -39,8 +39,9 @@ def test_there_are_as_many_as_asked_for_and_the_same_for_the_same_seed(count: in
     assert first[-1].source_NS.equal(second[-1].source_NS)
 
 
+@pytest.mark.usefixtures("here")
 def test_trainers_begin_with_the_same_loss(tmp_path: Path) -> None:
-    report = run("training", tmp_path, "--shape", "tiny", "--max-tokens", "200", called="small")
+    report = run(main, tmp_path, "--shape", "tiny", "--max-tokens", "200", "--threads", "1", name="small")
     losses = [result["loss"] for result in report["results"]]
     assert len(losses) == 4
     assert losses == pytest.approx([losses[0]] * 4, rel=1e-4)

@@ -26,7 +26,8 @@ from tests.app.remote import (
     wait_until_in_flight,
 )
 
-SLOW = {"DOUBLE_SECONDS": "29", "DRAGOMAN_DRAIN_SECONDS": "60"}
+# Steps of the double end when this file exists, which is never.
+ENDLESS = {"DOUBLE_GATE": "/never", "DRAGOMAN_DRAIN_SECONDS": "600"}
 # Two signals within 0.2 s count as one.
 LATER = 0.5
 
@@ -70,25 +71,21 @@ class Clients:
         wait_for(look)
 
 
-def end(live: Live, *signals: signal.Signals) -> float:
-    """Send signals one after the other; the seconds from the last one to exit status 0."""
+def end(live: Live, *signals: signal.Signals) -> None:
+    """Send signals one after the other, and wait for exit status 0."""
     for number in signals[:-1]:
         live.process.send_signal(number)
         wait_until_draining(live)
         time.sleep(LATER)
-    began = time.monotonic()
     live.process.send_signal(signals[-1])
     assert live.process.wait(timeout=60) == 0
-    return time.monotonic() - began
 
 
 def test_the_second_signal_rejects_requests_in_flight() -> None:
-    with running(**SLOW) as live:
+    with running(**ENDLESS) as live:
         clients = Clients(live, 5)
-        seconds = end(live, signal.SIGTERM, signal.SIGINT)
+        end(live, signal.SIGTERM, signal.SIGINT)
         assert clients.outcomes() == [(503, "draining")] * 5
-    # About one second on an idle machine; waiting for the current step would take 29.
-    assert seconds < 25
 
 
 def test_a_stream_ends_with_an_error_event() -> None:
@@ -108,7 +105,7 @@ def test_a_stream_ends_with_an_error_event() -> None:
 
 def test_a_request_that_is_still_arriving_is_rejected_too() -> None:
     with (
-        running(**SLOW, DOUBLE_PATIENCE="60") as live,
+        running(**ENDLESS, DOUBLE_PATIENCE="60") as live,
         socket.create_connection(("127.0.0.1", live.port), timeout=60) as slow,
     ):
         slow.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
@@ -121,9 +118,9 @@ def test_a_request_that_is_still_arriving_is_rejected_too() -> None:
 
 
 def test_after_drain_seconds_requests_in_flight_are_rejected() -> None:
-    with running(DOUBLE_SECONDS="12", DRAGOMAN_DRAIN_SECONDS="1.2") as live:
+    with running(**ENDLESS | {"DRAGOMAN_DRAIN_SECONDS": "1.2"}) as live:
         clients = Clients(live, 3)
-        assert end(live, signal.SIGTERM) >= 1.2
+        end(live, signal.SIGTERM)
         assert clients.outcomes() == [(503, "draining")] * 3
 
 
@@ -141,13 +138,13 @@ def test_two_signals_at_once_count_as_one(tmp_path: Path) -> None:
 
 
 def test_the_third_signal_closes_all_connections() -> None:
-    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=60) as idle:
+    with running(**ENDLESS) as live, socket.create_connection(("127.0.0.1", live.port), timeout=60) as idle:
         end(live, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM)
         assert idle.recv(1) == b""
 
 
 def test_a_stuck_engine_fails_liveness_and_does_not_delay_the_end() -> None:
-    with running(DOUBLE_SECONDS="60", DRAGOMAN_DRAIN_SECONDS="60", DRAGOMAN_WATCHDOG_SECONDS="1") as live:
+    with running(**ENDLESS, DRAGOMAN_WATCHDOG_SECONDS="1") as live:
         clients = Clients(live, 2)
         wait_for(lambda: _require_stuck(live))
         end(live, signal.SIGTERM, signal.SIGTERM)

@@ -130,8 +130,8 @@ def test_the_totals_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
 
 
 def test_requests_that_a_second_signal_ends_are_refused_or_abandoned() -> None:
-    # Within one step, and before a heartbeat starts the streams after 15 s.
-    with running(DOUBLE_SECONDS="12", DRAGOMAN_DRAIN_SECONDS="60") as live:
+    # No step ends, and no heartbeat starts a stream in the first 15 s.
+    with running(DOUBLE_GATE="/never", DRAGOMAN_DRAIN_SECONDS="600") as live:
         plain, streams = ([Client(live, data) for _ in range(5)] for data in (WHOLE, STREAM))
         wait_for(lambda: _assert_in_flight(live, 10))
         live.process.send_signal(signal.SIGTERM)

@@ -1,11 +1,13 @@
-"""Our engine as the benchmark drives it."""
+"""Our engine as the benchmark drives it, and the process that it has of its own."""
 
 from pathlib import Path
 
 import pytest
 
+from benchmarks.engines import ENGINES
 from benchmarks.engines.ours import load_reference
-from benchmarks.engines.weights import SHAPES, random_checkpoint
+from benchmarks.engines.process import EngineProcess
+from benchmarks.engines.weights import FIRST_WORD, SHAPES, random_checkpoint
 from benchmarks.harness.texts import random_sentences
 from model.decode_request import DecodeOptions
 
@@ -17,19 +19,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return random_checkpoint(tmp_path_factory.mktemp("random") / "tiny", "tiny", seed=1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("batch_size", [1, 3, 50])
+@pytest.mark.parametrize(("threads", "batch_size"), [(1, 3), (2, 3), (2, 50)])
 def test_translations_do_not_depend_on_threads_or_batches(
     folder: Path, threads: int, batch_size: int
 ) -> None:
     sources = random_sentences(SHAPES["tiny"], 10, tokens=6, seed=1)
-    alone = [load_reference(folder, "float32", 1, "cpu").decode([ids], GREEDY, 1)[0] for ids in sources]
+    alone = load_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 1)
     assert load_reference(folder, "float32", threads, "cpu").decode(sources, GREEDY, batch_size) == alone
 
 
-def test_a_random_network_writes_words_up_to_the_limit(folder: Path) -> None:
+def test_a_random_network_writes_words_up_to_the_limit_in_a_process_as_well(folder: Path) -> None:
     sources = random_sentences(SHAPES["tiny"], 5, tokens=6, seed=1)
     translations = load_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 5)
     assert [len(ids) for ids in translations] == [7] * 5
-    assert min(map(min, translations)) >= 262
+    assert min(map(min, translations)) >= FIRST_WORD
     assert len(set(translations)) == 5
+    with EngineProcess(ENGINES["dragoman-torch-float32"], folder, threads=1) as apart:
+        answers, seconds = apart.decode(sources, GREEDY, 5)
+    assert answers == translations
+    assert seconds > 0
