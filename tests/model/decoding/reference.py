@@ -1,9 +1,10 @@
 """A decoder too slow to be wrong: one sentence, no cache, no batch, Python loops over floats."""
 
+import hashlib
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import torch
@@ -26,26 +27,47 @@ class Partial:
     log_probs: tuple[float, ...]
 
 
+@dataclass
+class Known:
+    """What references of equal networks have computed: engines that are compared with them are many."""
+
+    log_probs: dict[tuple[Tokens, Tokens], list[float]] = field(default_factory=dict)
+    decoded: dict[DecodeRequest, list[Hypothesis]] = field(default_factory=dict)
+
+
+_KNOWN: dict[bytes, Known] = defaultdict(Known)
+
+
+def _digest(network: Transformer) -> bytes:
+    content = hashlib.sha256(repr(network.config).encode())
+    for name, tensor in network.state_dict().items():
+        content.update(name.encode() + tensor.contiguous().view(torch.uint8).numpy().tobytes())
+    return content.digest()
+
+
 class ReferenceDecoder:
     """Decodes by the definition of each strategy, with a full forward pass for every prefix."""
 
     def __init__(self, network: Transformer) -> None:
         self._network = network
         self._config = network.config
-        self._known: dict[tuple[Tokens, Tokens], list[float]] = {}
+        self._known = _KNOWN[_digest(network)] if isinstance(network, torch.nn.Module) else Known()
+        self._decoded = self._known.decoded
 
     def decode(self, request: DecodeRequest) -> list[Hypothesis]:
-        strategies = {"greedy": self._greedy, "beam": self._beam, "sample": self._sample}
-        return strategies[request.options.strategy](request)
+        if request not in self._decoded:
+            strategies = {"greedy": self._greedy, "beam": self._beam, "sample": self._sample}
+            self._decoded[request] = strategies[request.options.strategy](request)
+        return self._decoded[request]
 
     def log_probs(self, source: Tokens, target: Tokens) -> list[float]:
         """Of every token that may follow this target."""
-        if (source, target) not in self._known:
+        if (source, target) not in self._known.log_probs:
             fed = torch.tensor([[self._config.decoder_start_id, *target]])
             with torch.inference_mode():
                 logits = self._network(torch.tensor([source]), fed)[0, -1]
-            self._known[source, target] = logits.log_softmax(0).tolist()
-        return self._known[source, target]
+            self._known.log_probs[source, target] = logits.log_softmax(0).tolist()
+        return self._known.log_probs[source, target]
 
     def ranking(self, request: DecodeRequest, produced: Tokens) -> list[float]:
         """Log-probabilities under the constraints."""

@@ -212,7 +212,7 @@ REFERENCES = {network: ReferenceDecoder(network) for network in (NETWORK, RECURR
         pytest.param(native_engine, NETWORK, marks=needs_native),
     ],
 )
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     all_options=st.lists(option_sets, min_size=1, max_size=4),
     prefix=st.lists(st.integers(4, VOCAB - 1), max_size=2),

@@ -30,6 +30,7 @@ class ShortlistedReference(ReferenceDecoder):
 
     def __init__(self, network: Transformer, candidates: Collection[int]) -> None:
         super().__init__(network)
+        self._decoded = {}
         self._candidates = sorted(candidates)
 
     def log_probs(self, source: Tokens, target: Tokens) -> list[float]:

@@ -112,7 +112,7 @@ def test_loading_takes_little_more_memory_than_the_packed_weights(
     precision: str, tiny_tokenizer_folder: Path, tmp_path: Path
 ) -> None:
     tokenizer = Tokenizer.load(tiny_tokenizer_folder)
-    wide = tiny_config(tokenizer, model_dim=1024, num_heads=8, ffn_dim=4096, num_encoder_layers=4)
+    wide = tiny_config(tokenizer, model_dim=512, num_heads=8, ffn_dim=2048, num_encoder_layers=6)
     save_checkpoint(
         tmp_path / "model",
         config=wide,

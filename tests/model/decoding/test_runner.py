@@ -50,7 +50,7 @@ def admitted(*requests: DecodeRequest) -> list[Sentence]:
 
 
 @pytest.mark.parametrize("new_runner", [torch_runner, NATIVE])  # test_static_runner has its own
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     asked=st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=6),
     cancelled=st.lists(st.integers(0, 5), max_size=2),

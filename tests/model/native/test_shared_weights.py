@@ -153,10 +153,10 @@ def test_without_a_holder_the_weights_are_private(caplog: pytest.LogCaptureFixtu
 PROGRAM = """
 import socket, sys
 from model.checkpoint.folder import load_checkpoint
-from model.decoding.native_runner import NativeNetwork
+from model.decoding.engine import DecodingEngine
+from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.native.shared_weights import SharedWeights
 from model.decode_request import DecodeOptions, DecodeRequest
-from tests.model.native_library import engine_over
 
 memory = SharedWeights(socket.socket(fileno=int(sys.argv[1]))).open("a")
 print("packed" if memory.is_packed else "empty", flush=True)
@@ -164,7 +164,8 @@ sys.stdin.readline()
 checkpoint = load_checkpoint(sys.argv[2], with_weights=not memory.is_packed)
 network = NativeNetwork(checkpoint.config, checkpoint.weights, memory=memory)
 options = DecodeOptions(strategy="greedy", max_length=8)
-(result,) = engine_over(network).decode([DecodeRequest((5, 6, 7, checkpoint.config.eos_id), options)])
+engine = DecodingEngine(NativeRunner(network, max_rows=8, max_positions=64), network.config)
+(result,) = engine.decode([DecodeRequest((5, 6, 7, checkpoint.config.eos_id), options)])
 print(network.weight_bytes, *result[0].token_ids, flush=True)
 sys.stdin.readline()
 own, sizes = False, {}
