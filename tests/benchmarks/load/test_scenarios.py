@@ -58,7 +58,7 @@ def test_a_level_that_is_missed_ends_with_status_1(live: Live, output: Path) -> 
 
 @pytest.mark.slow
 def test_the_greedy_client_is_another_than_the_modest_one(live: Live, output: Path) -> None:
-    outcome = run(live, output, "--scenario=fairness", "--seconds=14")
+    outcome = run(live, output, "--scenario=fairness", "--seconds=8")
     assert "modest, beside a greedy one" in outcome.stderr
     assert "nothing" not in outcome.stderr
 
