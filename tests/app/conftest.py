@@ -12,6 +12,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from app.lifecycle.context import Context
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import JsonFormatter
@@ -24,6 +25,19 @@ Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def uncollected() -> Iterator[None]:
+    """Applications start here by the hundred, and leave the garbage of all tests to Python.
+
+    Collecting it at each start, as a service does once, would take half of the time.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.freeze", lambda: None)
+        for module in ("active_models", "reloading"):
+            patch.setattr(f"app.lifecycle.{module}.reclaim_memory", lambda: None)
+        yield
 
 
 @pytest.fixture
@@ -51,6 +65,20 @@ async def client(serve: Serve) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application with default settings."""
     async with serve() as client:
         yield client
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, a minute at most."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def context_of(client: httpx.AsyncClient) -> Context:
+    """The context of the application in memory that a client talks to."""
+    assert isinstance(client._transport, httpx.ASGITransport)
+    context: Context = client._transport.app.state.context  # type: ignore[attr-defined]
+    return context
 
 
 def client_of(app: Starlette) -> httpx.AsyncClient:

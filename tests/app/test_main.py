@@ -1,6 +1,5 @@
 """The application as a whole: it answers, and it lets go of what it has."""
 
-import asyncio
 from types import SimpleNamespace
 
 import httpx
@@ -10,6 +9,7 @@ from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.reloading import Reloader
 from app.main import create_app
 from app.settings import Settings
+from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +35,7 @@ async def test_a_failed_background_task_is_logged_at_once_and_everything_is_clos
     app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: backend)
     app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
     async with app.router.lifespan_context(app):
-        async with asyncio.timeout(10):
-            while not caplog.records:
-                await asyncio.sleep(0.005)
+        await until(lambda: caplog.records)
         assert caplog.messages == ["a background task failed"]
     assert let_go == ["engines", "traces"]
 

@@ -1,6 +1,5 @@
 """A front sends requests to replicas, and again where a replica ends before it has answered."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -13,7 +12,7 @@ from app.cluster.front import create_front
 from app.cluster.messages import ReplicaLostError, answer
 from app.main import create_app
 from app.settings import Settings
-from tests.app.conftest import client_of, serving
+from tests.app.conftest import client_of, serving, until
 from tests.app.double import DoubleBackend
 from tests.app.http.test_streaming import EVENTS, events_of
 
@@ -200,8 +199,6 @@ async def test_a_front_without_a_cluster_ends() -> None:
     app = create_front(Settings(_env_file=None), refuse)
     async with app.router.lifespan_context(app), client_of(app) as client:
         lifecycle = app.state.context.lifecycle
-        async with asyncio.timeout(60):
-            while lifecycle.failure is None:
-                await asyncio.sleep(0.01)
+        await until(lambda: lifecycle.failure is not None)
         assert isinstance(lifecycle.failure, ConnectionError)
         assert (await client.get("/readyz")).status_code == 503

@@ -10,6 +10,7 @@ import pytest
 
 from app.connection.listening import _INTERVAL_SECONDS, Listener, accept_queued, listen
 from model.errors import ConfigError
+from tests.app.conftest import until
 
 pytestmark = pytest.mark.anyio
 
@@ -29,9 +30,7 @@ async def test_queued_connections_are_accepted() -> None:
         clients = [socket.create_connection(address, timeout=10) for _ in range(30)]
         assert await accept_queued([listener], 10)
         server.close()
-        async with asyncio.timeout(10):
-            while accepted < len(clients):
-                await asyncio.sleep(0.005)
+        await until(lambda: accepted >= len(clients))
         for client in clients:
             assert client.recv(1) == b""
             client.close()
@@ -54,9 +53,7 @@ async def test_a_lack_of_descriptors_is_logged_once_an_iteration(monkeypatch: py
         async with await asyncio.start_server(lambda *_: None, sock=listener, backlog=16):
             monkeypatch.setattr(socket.socket, "accept", fail)
             with socket.create_connection(listener.getsockname(), timeout=10):
-                async with asyncio.timeout(10):
-                    while not told:
-                        await asyncio.sleep(0.005)
+                await until(lambda: told)
                 monkeypatch.undo()
                 assert told == ["socket.accept() out of system resource"]
 

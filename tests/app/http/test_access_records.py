@@ -13,6 +13,7 @@ from app.http.streaming import ABANDON
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.metrics import OUTCOMES
+from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -85,18 +86,8 @@ async def app(backend: DoubleBackend) -> AsyncIterator[FastAPI]:
     assert request_totals(application)["flying"] == 0
 
 
-async def until(happened: asyncio.Event) -> None:
-    await asyncio.wait_for(happened.wait(), 10)
-
-
 async def settled(*callers: Caller) -> None:
-    await asyncio.wait_for(asyncio.gather(*(caller.call for caller in callers), return_exceptions=True), 10)
-
-
-async def entered(backend: DoubleBackend) -> None:
-    async with asyncio.timeout(10):
-        while not backend.entered.is_set():
-            await asyncio.sleep(0.002)
+    await asyncio.wait_for(asyncio.gather(*(caller.call for caller in callers), return_exceptions=True), 60)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +113,9 @@ async def test_each_request_has_one_outcome(
 async def test_a_client_that_leaves_is_abandoned(app: FastAPI, backend: DoubleBackend) -> None:
     backend.gate.clear()
     decoding = Caller(app).send(BODY)
-    await entered(backend)
+    await until(backend.entered.is_set)
     queued, in_body = Caller(app).send(BODY), Caller(app).send(BODY[:9], more=True)
-    await asyncio.sleep(0.02)
+    await until(lambda: request_totals(app)["flying"] == 3)
     assert request_totals(app) == {"accepted": 3, "answered": 0, "refused": 0, "abandoned": 0, "flying": 3}
     for caller in (decoding, queued, in_body):
         caller.leave()
@@ -138,7 +129,7 @@ async def test_a_stream_whose_client_leaves_is_abandoned_with_status_200(
 ) -> None:
     backend.stops_at = 3
     caller = Caller(app, (b"accept", b"text/event-stream")).send(BODY)
-    await until(caller.got)
+    await until(caller.got.is_set)
     caller.leave()
     await settled(caller)
     backend.gate.set()
@@ -148,7 +139,7 @@ async def test_a_stream_whose_client_leaves_is_abandoned_with_status_200(
 
 async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(app: FastAPI) -> None:
     caller = Caller(app).send(BODY[:9], more=True)
-    await asyncio.sleep(0.02)
+    await until(lambda: request_totals(app)["flying"] == 1)
     caller.state["wire_status"] = 408
     caller.leave()
     await settled(caller)
@@ -168,7 +159,7 @@ async def test_a_refusal_on_the_wire_counts_by_itself(app: FastAPI) -> None:
 async def test_a_burst_with_all_of_it_adds_up_at_every_step(app: FastAPI, backend: DoubleBackend) -> None:
     backend.gate.clear()
     callers = [Caller(app).send(BODY if index % 5 else b"nonsense") for index in range(300)]
-    await entered(backend)
+    await until(backend.entered.is_set)
     for caller in callers[::3]:
         caller.leave()
     backend.gate.set()

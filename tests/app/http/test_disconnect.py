@@ -11,9 +11,9 @@ import pytest
 from app.main import create_app
 from app.settings import Settings
 from model.text.detection import LanguageDetector
-from tests.app.conftest import Serve
+from tests.app.conftest import Serve, context_of, until
 from tests.app.double import DoubleBackend
-from tests.app.http.test_access_records import Caller, entered, settled
+from tests.app.http.test_access_records import Caller, settled
 
 pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
@@ -31,12 +31,18 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others' long texts keep the threads busy meanwhile."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), list[bool]()
+
+    def detect(*_: object) -> list[object]:
+        begun.append(True)
+        gate.wait(60)
+        return []
+
     monkeypatch.setattr(LanguageDetector, "load", lambda detector: setattr(detector, "is_loaded", True))
     async with serve() as client:
-        monkeypatch.setattr(LanguageDetector, "detect", lambda *_: gate.wait(60) and [])
+        monkeypatch.setattr(LanguageDetector, "detect", detect)
         busy = [asyncio.create_task(client.post("/detect", json={"q": "a" * 5000})) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        await until(lambda: len(begun) == 2)
         late = await client.post("/translate", json=REQUEST | {"q": "a " * 2000, "timeout_ms": 50})
         assert (late.status_code, late.json()["code"]) == (504, "deadline_passed")
         gate.set()
@@ -89,9 +95,9 @@ async def test_a_full_queue_is_503(serve: Serve, backend: DoubleBackend) -> None
     async with serve(max_queued_tokens=9) as client:
         backend.gate.clear()
         first = asyncio.create_task(client.post("/translate", json=REQUEST))
-        await entered(backend)
+        await until(backend.entered.is_set)
         second = asyncio.create_task(client.post("/translate", json=REQUEST))
-        await asyncio.sleep(0.05)
+        await until(lambda: context_of(client).metrics.registry.get_sample_value("dragoman_queued_tokens"))
         third = await client.post("/translate", json=REQUEST)
         assert (third.status_code, third.json()["code"]) == (503, "queue_full")
         assert int(third.headers["Retry-After"]) >= 1
@@ -104,8 +110,8 @@ async def test_overload_is_503_before_the_body_is_read(serve: Serve, backend: Do
     async with serve(max_requests=5) as client:
         backend.gate.clear()
         inside = [asyncio.create_task(client.post("/translate", json=REQUEST)) for _ in range(4)]
-        await entered(backend)
-        await asyncio.sleep(0.05)
+        await until(backend.entered.is_set)
+        await until(lambda: context_of(client).lifecycle.in_flight == 4)
         refused = await client.post("/translate", content=b"no JSON at all")
         assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
         assert int(refused.headers["Retry-After"]) >= 1
@@ -122,7 +128,7 @@ async def test_a_burst_is_answered_or_refused_and_nothing_is_lost(
     backend.gate.clear()
     async with serve(max_requests=100, max_queued_tokens=300) as client:
         calls = [asyncio.create_task(client.post("/translate", json=REQUEST)) for _ in range(800)]
-        await asyncio.wait(calls, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(calls, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         backend.gate.set()
         answers = await asyncio.gather(*calls)
         statuses = Counter(answer.status_code for answer in answers)
@@ -149,7 +155,7 @@ async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend)
     async with app.router.lifespan_context(app):
         backend.gate.clear()
         caller = Caller(app).send(json.dumps(REQUEST).encode())
-        await entered(backend)
+        await until(backend.entered.is_set)
         caller.leave()
         await settled(caller)
         exposition = app.state.context.metrics.exposition().decode()

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.conftest import Serve, serving
+from tests.app.conftest import Serve, serving, until
 from tests.app.double import DoubleBackend, write_keys
 
 pytestmark = pytest.mark.anyio
@@ -133,9 +133,7 @@ async def test_a_document_can_be_cancelled(client: httpx.AsyncClient, backend: D
     assert (await client.post(f"{path}/cancel", json=key)).json()["error_message"]
     assert (await client.post(path, json=key)).status_code == 404
     backend.gate.set()
-    async with asyncio.timeout(60):
-        while not backend.cancelled:
-            await asyncio.sleep(0.01)
+    await until(lambda: backend.cancelled)
 
 
 async def test_documents_are_refused_by_name(client: httpx.AsyncClient) -> None:

@@ -14,7 +14,7 @@ from app.backend import LoadedModel, Model
 from app.main import create_app
 from app.settings import Settings
 from model.errors import CheckpointError
-from tests.app.conftest import client_of
+from tests.app.conftest import client_of, until
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -64,12 +64,6 @@ async def serving(
         backend.loading.set()
 
 
-async def until_loading(backend: SlowBackend) -> None:
-    async with asyncio.timeout(10):
-        while not backend.loads:
-            await asyncio.sleep(0.002)
-
-
 async def loaded(client: httpx.AsyncClient) -> list[str]:
     return [model["name"] for model in (await client.get("/models")).json() if model["loaded"]]
 
@@ -92,7 +86,7 @@ async def test_the_first_request_waits_and_the_others_do_not(backend: SlowBacken
         backend.loads.clear()
         backend.loading.clear()
         first = [asyncio.create_task(client.post("/translate", json=REQUEST)) for _ in range(5)]
-        await until_loading(backend)
+        await until(lambda: backend.loads)
         other = await client.post("/translate", json=REQUEST | {"source": "en", "target": "fr"})
         assert (other.status_code, [task.done() for task in first]) == (200, [False] * 5)
         backend.loading.set()
@@ -176,9 +170,7 @@ async def test_a_client_that_leaves_amid_decoding_does_not_hold_memory(backend: 
     async with serving(backend, max_model_bytes=100, request_timeout_ms=5000) as (_, client):
         backend.gate.clear()
         left = asyncio.create_task(client.post("/translate", json=REQUEST))
-        async with asyncio.timeout(10):
-            while not backend.entered.is_set():
-                await asyncio.sleep(0.002)
+        await until(backend.entered.is_set)
         left.cancel()
         following = asyncio.create_task(
             client.post("/translate", json=REQUEST | {"source": "en", "target": "fr"})
@@ -193,7 +185,7 @@ async def test_a_request_that_waits_for_its_model_is_answered_in_a_shutdown(back
     async with serving(backend) as (app, client):
         backend.loading.clear()
         early = asyncio.create_task(client.post("/translate", json=REQUEST))
-        await until_loading(backend)
+        await until(lambda: backend.loads)
         app.state.context.lifecycle.drain()
         late = await client.post("/translate", json=REQUEST)
         assert (late.status_code, late.json()["code"]) == (503, "draining")
@@ -205,7 +197,7 @@ async def test_a_forced_end_refuses_what_waits_for_memory(backend: SlowBackend) 
     async with serving(backend, max_model_bytes=100) as (app, client):
         backend.loading.clear()
         loading = asyncio.create_task(client.post("/translate", json=REQUEST))
-        await until_loading(backend)
+        await until(lambda: backend.loads)
         waiting = asyncio.create_task(
             client.post("/translate", json=REQUEST | {"source": "en", "target": "fr"})
         )

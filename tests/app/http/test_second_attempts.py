@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from tests.app.conftest import Serve
+from tests.app.conftest import Serve, until
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -133,14 +133,11 @@ async def test_a_client_that_leaves_during_the_second_attempt_frees_the_engine(
 ) -> None:
     backend.is_slow_to_repeat = True
     call = asyncio.create_task(translate(client, q=STUCK))
-    async with asyncio.timeout(10):
-        while len(backend.admitted) < 3:
-            await asyncio.sleep(0.01)
-        call.cancel()
-        await asyncio.wait((call,))
-        backend.gate.set()
-        while len(backend.cancelled) < 1:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(backend.admitted) == 3)
+    call.cancel()
+    await asyncio.wait((call,))
+    backend.gate.set()
+    await until(lambda: backend.cancelled)
     assert call.cancelled()
     assert backend.cancelled == backend.admitted[2:]
 

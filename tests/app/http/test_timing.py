@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from tests.app.conftest import Lines, Serve
+from tests.app.conftest import Lines, Serve, until
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +33,7 @@ async def test_waiting_counts_as_queue_and_not_as_decoding(serve: Serve, backend
     backend.room, backend.seconds = 1, 0.2
     async with serve() as client:
         first = asyncio.create_task(client.post("/translate", json=REQUEST))
-        while not backend.entered.is_set():
-            await asyncio.sleep(0.005)
+        await until(backend.entered.is_set)
         second = timing_of(await client.post("/translate", json=REQUEST | {"q": "four"}))
         assert timing_of(await first)["queue"] < second["queue"]
         assert second["queue"] > 50

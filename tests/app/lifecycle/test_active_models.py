@@ -13,6 +13,7 @@ from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.translation.request import TranslationRequest
 from model.errors import CheckpointError
+from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 from tests.app.lifecycle.conftest import active_models_of
 
@@ -45,9 +46,7 @@ async def held(models: ActiveModels, context: Context, backend: DoubleBackend) -
     await models.start()
     backend.gate.clear()
     task: asyncio.Task[object] = asyncio.create_task(context.service.translate(request("one two")))
-    async with asyncio.timeout(60):
-        while not backend.entered.is_set():
-            await asyncio.sleep(0.002)
+    await until(backend.entered.is_set)
     return task
 
 

@@ -21,7 +21,7 @@ from app.main import create_app
 from app.settings import Settings
 from model.checkpoint.self_test import SelfTestSentence
 from model.errors import CheckpointError, ConfigError
-from tests.app.conftest import Lines, client_of
+from tests.app.conftest import Lines, client_of, until
 from tests.app.double import DoubleBackend
 from tests.app.lifecycle.conftest import active_models_of
 
@@ -86,7 +86,7 @@ async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starl
     values = {"watch_seconds": 0} | settings
     app = create_app(Settings(_env_file=None, **values), connect=lambda: loads)
     async with app.router.lifespan_context(app), client_of(app) as client:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await client.get("/readyz")).status_code != 200:
                 await asyncio.sleep(0.005)
         yield app, client
@@ -100,16 +100,12 @@ async def reloads(app: Starlette, outcome: str, count: int = 1) -> None:
     """Wait until there were as many."""
     series = {"outcome": outcome}
     registry = app.state.context.metrics.registry
-    async with asyncio.timeout(10):
-        while registry.get_sample_value("dragoman_reloads_total", series) != count:
-            await asyncio.sleep(0.005)
+    await until(lambda: registry.get_sample_value("dragoman_reloads_total", series) == count)
 
 
 async def closed(loads: Loads, *backends: DoubleBackend) -> None:
     """Wait until exactly these were closed."""
-    async with asyncio.timeout(10):
-        while loads.closed != list(backends):
-            await asyncio.sleep(0.005)
+    await until(lambda: loads.closed == list(backends))
 
 
 async def version(client: httpx.AsyncClient) -> str:
@@ -139,16 +135,14 @@ async def test_earlier_requests_are_answered_by_the_old_models() -> None:
     old, new = edition("a"), edition("b")
     loads = Loads(old, new)
     async with serving(loads) as (app, client):
-        old.seconds = 0.1
+        old.gate.clear()
         early = asyncio.create_task(client.post("/translate", json=REQUEST | {"q": "word " * 35}))
-        async with asyncio.timeout(10):
-            while not old.entered.is_set():
-                await asyncio.sleep(0.002)
+        await until(old.entered.is_set)
         request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+bbbbbbbb"
         assert (loads.closed, early.done()) == ([], False)
-        old.seconds = 0.0
+        old.gate.set()
         response = await early
         assert (response.status_code, response.json()["model_version"]) == (200, "1+aaaaaaaa")
         await closed(loads, old)
@@ -166,17 +160,12 @@ async def test_no_request_fails_while_versions_change() -> None:
             while not is_over.is_set():
                 found.append(await version(client))
 
-        async def until_found(version: str) -> None:
-            async with asyncio.timeout(10):
-                while version not in found:
-                    await asyncio.sleep(0.002)
-
         clients = [asyncio.create_task(go_on()) for _ in range(8)]
-        await until_found("1+aaaaaaaa")
+        await until(lambda: "1+aaaaaaaa" in found)
         for count in range(1, len(editions)):
             request_reload(app)
             await reloads(app, "replaced", count)
-        await until_found("1+ffffffff")
+        await until(lambda: "1+ffffffff" in found)
         is_over.set()
         await asyncio.gather(*clients)
         assert app.state.context.lifecycle.in_flight == 0

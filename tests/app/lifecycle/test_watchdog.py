@@ -158,7 +158,7 @@ def _die(*_: object) -> None:
 async def until(
     client: httpx.AsyncClient, is_so: Callable[[httpx.Response], bool], path: str = "/livez"
 ) -> httpx.Response:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_so(response := await client.get(path)):
             await asyncio.sleep(0.02)
     return response

@@ -16,6 +16,7 @@ from app.scheduling.scheduler import PendingRequest, Scheduler
 from app.telemetry.metrics import Metrics
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError, TextTooLongError
+from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 from tests.app.scheduling.test_backlog import job
 
@@ -52,12 +53,6 @@ def words(backend: DoubleBackend, result: Sequence[Hypothesis]) -> str:
 
 def soon(seconds: float = 10) -> float:
     return time.monotonic() + seconds
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def hold(scheduler: Scheduler, backend: DoubleBackend) -> asyncio.Task[object]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.translation.text_threads import TextThreads
+from tests.app.conftest import until
 
 pytestmark = pytest.mark.anyio
 LONG = 3_000
@@ -81,9 +82,7 @@ def test_no_thread_is_lost_whoever_is_cancelled(count: int, calls: list[tuple[st
                 tasks[len(tasks) // 2].cancel()
         gate.set()
         await asyncio.gather(*tasks, return_exceptions=True)
-        async with asyncio.timeout(60):
-            while threads._free < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: threads._free >= count)
         assert threads._free == count
         assert len(threads._waiting) == 0
 
