@@ -9,12 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Little, but telling: refusals, keys, the whole way of a request, a helper's own assertions.
-TESTS = (
-    "tests/app/admission/test_keys.py",
-    "tests/app/http/test_access.py",
-    "tests/app/http/test_errors.py",
-)
 
 
 @pytest.mark.parametrize("package", ["app", "model"])
@@ -26,11 +20,6 @@ def test_nothing_is_checked_by_an_assertion(package: str) -> None:
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Name) and node.id == "__debug__")
     ]
     assert checked == []
-
-
-def test_the_service_does_without_assertions() -> None:
-    result = optimised(*TESTS)
-    assert result.returncode == 0, result.stdout
 
 
 def test_a_test_and_its_helpers_still_fail(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ async def test_queued_connections_are_accepted() -> None:
     assert accepted == 30
 
 
+async def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_it_does_not_wait_for_ever() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
         assert not await accept_queued([listener], 0.05)
