@@ -135,7 +135,8 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
             if file.name != WEIGHTS:
                 shutil.copy(file, second)
         (second / WEIGHTS).write_bytes(content[: len(content) // 2])
-        require(lambda: reloads(live, "failed") == 1)
+        # A slow copy is looked at, and refused, more than once.
+        require(lambda: reloads(live, "failed") >= 1)
         assert len(json.loads(live.get("models"))) == 1
         (second / WEIGHTS).write_bytes(content)
         require(lambda: reloads(live, "replaced") == 1)
@@ -154,7 +155,7 @@ def test_a_damaged_checkpoint_never_becomes_ready(file: str, tmp_path: Path) -> 
     with started(*REAL, DRAGOMAN_CHECKPOINT=str(folder)) as process:
         assert process.stderr is not None
         last = process.stderr.read().decode().splitlines()[-1]
-        assert process.wait(timeout=30) == 1
+        assert process.wait(timeout=60) == 1
     assert last.startswith("dragoman: ")
     assert file in last
     assert "Traceback" not in last

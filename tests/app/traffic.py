@@ -61,7 +61,7 @@ class Traffic:
         """From now on answers are late."""
         self._is_marked = True
 
-    def wait_for_answers(self, count: int, seconds: float = 60) -> None:
+    def wait_for_answers(self, count: int, seconds: float = 300) -> None:
         """Wait until there are so many of status 200 more than now."""
         until, enough = time.monotonic() + seconds, self.outcomes["200"] + count
         while self.outcomes["200"] < enough:

@@ -502,7 +502,7 @@ def test_a_worker_decodes_on_its_own_thread_until_it_is_stopped(
     assert heard.taken_jobs == jobs
     assert heard.threads == {"engine-0"}
     dispatcher.stop()
-    assert worker.join(5)
+    assert worker.join(60)
     put(dispatcher, [job("late")])
     assert len(heard.taken_jobs) == 3
     assert worker.silent_since() is None
@@ -516,12 +516,12 @@ def test_the_event_loop_runs_before_the_engines(
     put(dispatcher, [job("a")])
     until(lambda: bool(heard.finished))
     dispatcher.stop()
-    assert worker.join(5)
+    assert worker.join(60)
     assert heard.niceness > os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 def test_a_thread_that_was_never_started_has_ended(worker: EngineWorker) -> None:
-    assert worker.join(5)
+    assert worker.join(60)
 
 
 def hold_amid_a_long_sentence(
@@ -553,7 +553,7 @@ def test_a_withdrawn_sentence_ends_a_long_call_after_its_step(
     backend.gate.set()
     until(lambda: backend.cancelled == [long.request])
     dispatcher.stop()
-    assert worker.join(30)
+    assert worker.join(60)
     assert len(backend.engine("tiny", 0).sizes) == before + 1
     assert long not in heard.finished
 
@@ -569,7 +569,7 @@ def test_a_new_sentence_joins_when_the_call_ends(
     until(lambda: 2 in sizes[before:])
     assert sizes.index(2, before) <= before + STEPS_PER_CALL
     dispatcher.stop()
-    assert worker.join(30)
+    assert worker.join(60)
 
 
 def test_a_worker_stops_when_the_call_ends(
@@ -579,6 +579,6 @@ def test_a_worker_stops_when_the_call_ends(
     long, before = hold_amid_a_long_sentence(backend, dispatcher, job)
     dispatcher.stop()
     backend.gate.set()
-    assert worker.join(30)
+    assert worker.join(60)
     assert before < len(backend.engine("tiny", 0).sizes) <= before + STEPS_PER_CALL
     assert long not in heard.finished
