@@ -88,8 +88,7 @@ async def test_files_are_private_and_deleted(backend: DoubleBackend, tmp_path: P
         path = files.path(answer.json()["translatedFileUrl"].rpartition("/")[2])
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        await asyncio.sleep(1.2)
-        assert not path.exists()
+        await until(lambda: not path.exists())
         await translated(client, "a.txt", b"one", api_key="sesame")
         assert list(path.parent.iterdir())
     assert not path.parent.exists()

@@ -232,7 +232,7 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
 
 EMBEDDED = (
     "The little cat sleeps on the sofa. I would like to go to the station, but I have lost my way.\n"
-    "We have been waiting for you for a long time. " * 10,
+    "We have been waiting for you for a long time. " * 3,
     "Where is my brother?",
 )
 
