@@ -3,6 +3,7 @@
 import re
 
 from model.decode_request import MAX_PHRASES
+from model.translation.document_translation import with_alternatives
 from model.translation.translator import Translator
 from tests.embedded import EMBEDDED
 
@@ -44,6 +45,20 @@ def test_the_terms_of_a_glossary_are_in_the_translations() -> None:
         SENTENCES, source="en", target="fr", glossary=TERMS, options=greedy
     ):
         assert translation.missing_terms == ()
+
+
+def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
+    translator = Translator.load(EMBEDDED, device="cpu")
+    sentences = [each for each in SENTENCES if re.search("boiler|hall|wine", each)]
+    options = with_alternatives(translator.card.decoding, 3)
+    for translation in translator.translate(
+        sentences, source="en", target="fr", glossary=TERMS, options=options
+    ):
+        (term,) = translation.sentences[0].sentence.terms
+        assert len(translation.alternatives) == 3
+        for text in (translation, *translation.alternatives):
+            assert all(text.lower().count(word) == 1 for word in term.target.split())
+            assert not re.search(r"[.?!].*\w", text)
 
 
 def test_terms_beyond_the_number_that_is_decoded_are_told_where_they_are_missing() -> None:

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from model.config import TransformerConfig
-from model.decode_request import Phrase
+from model.decode_request import MAX_BEAM_SIZE, Phrase
 from model.decoding.sentence import Sentence, check_ids, check_source
 from model.errors import InputError, TextTooLongError
 from tests.model.decoding.networks import BOS, EOS, PAD, request
@@ -103,11 +103,13 @@ def test_word_parts_are_told_of_every_token() -> None:
     ("options", "phrases", "beams"),
     [
         ({"strategy": "greedy"}, 1, 4),
-        ({"strategy": "sample", "num_hypotheses": 6}, 1, 6),
+        ({"strategy": "sample", "num_hypotheses": 6}, 1, 24),
         ({"beam_size": 2}, 1, 4),
         ({"beam_size": 2}, 3, 6),
         ({"beam_size": 4}, 9, 8),
         ({"beam_size": 9}, 9, 9),
+        ({"beam_size": 4, "num_hypotheses": 3}, 2, 15),
+        ({"beam_size": 17, "num_hypotheses": 17}, 1, MAX_BEAM_SIZE),
     ],
 )
 def test_phrases_are_searched_by_beams(options: dict[str, object], phrases: int, beams: int) -> None:
