@@ -86,7 +86,14 @@ class TextTooLongError(InputError):
 
 
 class CheckpointError(TranslationError):
-    """A checkpoint folder that is incomplete, corrupt, of another shape or holds NaN."""
+    """A checkpoint folder that is incomplete, corrupt, of another shape or holds NaN.
+
+    Args:
+        message: The whole message; lines that it quotes from other packages become one.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(map(str.strip, message.splitlines())))
 
 
 class TokenizerError(TranslationError):

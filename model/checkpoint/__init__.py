@@ -2,7 +2,7 @@
 
     file                  holds                                                    read and written by
     config.json           format version, architecture (`TransformerConfig`), card   manifest, card
-    model.safetensors     the weights; past 15 MB several files and an index         weights, writing
+    model.safetensors     the weights; past 15 MB several files and an index         weights, weights_writer
     tokenizer.json …      the tokenizer's settings and SentencePiece models          model.text.tokenizer
     shortlist.safetensors optional: the likely target tokens of each source token    shortlist
     provenance.json       data, steps, scores, self-test sentences, SHA-256 of files manifest, self_test

@@ -24,7 +24,7 @@ from model.checkpoint.manifest import (
 )
 from model.checkpoint.shortlist import Shortlist, write_shortlist
 from model.checkpoint.weights import StorageType, StoredTensor
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import ONLY_FOR_TRAINING
 from model.errors import CheckpointError
 from model.files import atomic_folder

@@ -24,7 +24,7 @@ from model.checkpoint.manifest import (
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist, write_shortlist
 from model.checkpoint.weights import StorageType, StoredTensors, read_weights, weight_files
-from model.checkpoint.writing import Read, storable, write_weights
+from model.checkpoint.weights_writer import Read, storable, write_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
 from model.files import atomic_folder

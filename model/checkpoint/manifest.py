@@ -69,7 +69,7 @@ def read_any_json(path: Path) -> object:
     try:
         content: object = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from error
     return content
 
 
@@ -279,7 +279,3 @@ def _section(content: JsonObject, name: str, *, where: Path | None = None) -> Js
 
 def _to_text(content: JsonObject) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

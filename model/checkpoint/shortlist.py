@@ -109,7 +109,7 @@ def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
         shortlist.check(config)
     # Types that numpy lacks raise the last two.
     except (SafetensorError, OSError, ValueError, ConfigError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} cannot be used: {' '.join(str(error).split())}") from error
+        raise CheckpointError(f"{path} cannot be used: {error}") from error
     return shortlist
 
 

@@ -316,8 +316,7 @@ def _verified_places(path: Path, expected: FileRecord | None) -> dict[str, _Plac
     except (SafetensorError, OSError, ValueError) as error:
         if expected is not None:
             verify_file(path, expected)
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
+        raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from error
     digest, places, problem = hashlib.sha256(header_bytes), dict[str, _Place](), ""
     for name, entry in entries:
         begin, end = entry["data_offsets"]

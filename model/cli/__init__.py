@@ -1,6 +1,7 @@
 """The command line, one module for each command; a command imports what it needs when it runs.
 
-`main` lists the commands. `dragoman serve` and `dragoman key` are in `app`, which adds them by entry points.
+`main` lists the commands, and `options` declares what several of them take. `dragoman serve` and
+`dragoman key` are in `app`, which adds them by entry points.
 """
 
 from model.cli.main import main

@@ -19,6 +19,7 @@ from model.cli.options import (
     decoding_options,
     grouped,
     language_options,
+    only_checkpoint,
     progress_bar,
     setup_options,
 )
@@ -262,6 +263,7 @@ def evaluate(
     inputs = [*text.files, *filter(None, (translations_file, against_file))]
     if output is not None and any(is_file_of(file, output) for file in inputs):
         raise Misuse(f"--output must be another file than what is read, but is {output}")
+    from model.checkpoint.manifest import record_evaluation
     from model.evaluation.scores import check_seed
     from model.evaluation.systems import evaluate_output
 
@@ -298,7 +300,8 @@ def evaluate(
             file.writelines(f"{line}\n".encode() for line in evaluations[0].output.translations)
     if record is not None:
         for evaluation in evaluations:
-            setup.record(f"{record} {evaluation.pair}", evaluation.to_record())
+            name = f"{record} {evaluation.pair}"
+            record_evaluation(only_checkpoint(setup.checkpoint), name, evaluation.to_record())
 
 
 class _System(NamedTuple):

@@ -268,16 +268,6 @@ class Setup:
             "retries": self.retry_degenerate,
         }
 
-    def record(self, name: str, evaluation: Mapping[str, object]) -> None:
-        """Records scores in the checkpoint's provenance.
-
-        Raises:
-            CheckpointError: If provenance.json cannot be written.
-        """
-        from model.checkpoint.manifest import record_evaluation
-
-        record_evaluation(only_checkpoint(self.checkpoint), name, evaluation)
-
 
 def only_checkpoint(path: Path) -> Path:
     """Returns the checkpoint folder of a path: the path itself, or the only checkpoint in it.

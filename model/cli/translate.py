@@ -149,23 +149,14 @@ def translate(
     # Standard input may have no name.
     suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()
     is_formatted = suffix in FORMATTED and not (document or by_line)
-    is_file = output != STANDARD
-    for is_wrong, message in (
-        (on is not None, "--on needs FILE to be a folder or a URL"),
-        (is_file and Path(output).is_dir(), f"--output must be a file, but {output} is a folder"),
-        (document and by_line, "--document goes with none of --column, --pairs, --skip-long and --resume"),
-        (resume and not is_file, "--resume needs --output"),
-        (
-            is_file and is_file_of(file, Path(output)),
-            f"--output must be another file than the input, but is {output}",
-        ),
-        (
-            is_formatted and is_file and PurePath(output).suffix.lower() != suffix,
-            f"--output must end in {suffix}, as FILE does, but is {output}",
-        ),
-    ):
-        if is_wrong:
-            raise Misuse(message)
+    if on is not None:
+        raise Misuse("--on needs FILE to be a folder or a URL")
+    if document and by_line:
+        raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
+    if output != STANDARD:
+        _require_output(Path(output), file, suffix if is_formatted else "")
+    elif resume:
+        raise Misuse("--resume needs --output")
     unfinished = ResumableOutput(Path(output)) if resume else None
     if unfinished is not None and unfinished.is_complete:
         click.echo(f"{output} is complete already", err=True)
@@ -188,28 +179,36 @@ def translate(
         if document:
             sample, at_once = ["".join(sample)], 1
         remaining = chain(sample, lines)
-        done = 0
-        if unfinished is not None:
-            done = unfinished.resume(_command(job, translator, setup, decoding), remaining)
+        command = _command(job, translator, setup, decoding)
+        done = 0 if unfinished is None else unfinished.resume(command, remaining)
+        found = _Findings(is_text=document)
         with (
             progress_bar("sentences", wanted=progress) as bar,
             written(output) if unfinished is None else unfinished.appended() as target,
         ):
-            found = _Findings(is_text=document)
             while chunk := list(islice(remaining, at_once)):
                 names = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
-                translated = job.translate_lines(
-                    translator, chunk, ["the text"] if document else names, progress=bar.update
-                )
+                names = ["the text"] if document else names
+                translated = job.translate_lines(translator, chunk, names, progress=bar.update)
+                found.add(translated)
                 target.writelines(line.encode() for line in translated.lines)
                 target.flush()
                 if unfinished is not None:
                     unfinished.record(target, chunk)
-                found.add(translated)
                 done += len(chunk)
                 if not document:
                     bar.set_postfix_str(f"{done} lines")
     found.report()
+
+
+def _require_output(output: Path, file: BinaryIO, suffix: str) -> None:
+    """Refuses a folder, the input itself, and another suffix than that of a formatted input."""
+    if output.is_dir():
+        raise Misuse(f"--output must be a file, but {output} is a folder")
+    if is_file_of(file, output):
+        raise Misuse(f"--output must be another file than the input, but is {output}")
+    if suffix and output.suffix.lower() != suffix:
+        raise Misuse(f"--output must end in {suffix}, as FILE does, but is {output}")
 
 
 def _corpus_job(

@@ -1,6 +1,7 @@
 """Evaluation of translations: BLEU, chrF, confidence intervals, and tuning of the search.
 
-The validation of a training run, which chooses its best checkpoint, is in `model.training`.
+`scores` computes them, `systems` reports what a checkpoint or a file of translations scores, and `tuning`
+tries searches on held-out text. The validation of a training run is in `model.training`.
 """
 
 from collections.abc import Mapping

@@ -12,6 +12,7 @@ from model.checkpoint.importing.reader import ForeignModel, Reader
 from model.checkpoint.manifest import (
     ORIGIN,
     check_format_version,
+    file_record,
     read_config,
     write_config,
     write_errors,
@@ -20,7 +21,7 @@ from model.checkpoint.manifest import (
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import write_shortlist
 from model.checkpoint.weights import StorageType
-from model.checkpoint.writing import write_weights
+from model.checkpoint.weights_writer import write_weights
 from model.decode_request import DecodeOptions
 from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
@@ -70,7 +71,8 @@ def import_model(
         raise CheckpointError(f"{path} does not exist")
     chosen = _named(format_name) if format_name else _recognised(path)
     model = _read(chosen, path, pair)
-    known: Mapping[str, object] = {"format": chosen.name, **model.origin, **(origin or {})}
+    files = {file.name: file_record(file).sha256 for file in model.files}
+    known: Mapping[str, object] = {"format": chosen.name, **model.origin, "files": files, **(origin or {})}
     card = _card(model, path, name or _free_name(model.name, folder), known)
     with write_errors(folder), atomic_folder(folder) as temporary:
         try:
@@ -95,7 +97,7 @@ def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
         raise
     # Readers refuse what they expect to be wrong; a damaged file may also break what they are built on.
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{path} cannot be read as {chosen.title}: {reason}") from error
 
 

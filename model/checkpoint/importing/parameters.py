@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensors, Part
 from model.checkpoint.weights import StoredTensor
-from model.checkpoint.writing import Read, RowReading
+from model.checkpoint.weights_writer import Read, RowReading
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.network.parameters import Shape, parameter_names, parameter_shapes

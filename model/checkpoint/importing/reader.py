@@ -1,15 +1,15 @@
 """ⓕ The reader of a format: what it returns, and how it reads and refuses configuration. No torch."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from model.checkpoint.card import Pair
-from model.checkpoint.manifest import file_record, read_json
+from model.checkpoint.manifest import read_json
 from model.checkpoint.shortlist import Shortlist
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
 from model.text.languages import is_language_code
@@ -55,7 +55,8 @@ class ForeignModel:
         decoding: Values of DecodeOptions that give the original's default search, suppressed ids included.
         licence: Identifier of the licence, such as `cc-by-4.0`; empty if the origin does not say.
         shortlist: The target tokens that a sentence may be translated with.
-        origin: JSON values for provenance.json: `format`, `files` (`checksums`), and what else is known.
+        files: The files that were read, whose checksums provenance.json records.
+        origin: Further JSON values for provenance.json.
     """
 
     config: TransformerConfig
@@ -67,6 +68,7 @@ class ForeignModel:
     decoding: Mapping[str, object]
     licence: str = ""
     shortlist: Shortlist | None = None
+    files: Collection[Path]
     origin: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -111,11 +113,6 @@ def card_name(*names: object, default: str) -> str:
         _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].strip("._+-") for name in names if isinstance(name, str)
     )
     return next((name for name in cleaned if name), default)
-
-
-def checksums(paths: Iterable[Path]) -> dict[str, str]:
-    """Returns the SHA-256 of files, hexadecimal, by file name."""
-    return {path.name: file_record(path).sha256 for path in paths}
 
 
 class Fields:

@@ -110,8 +110,7 @@ def _places(path: Path, owner: object = None) -> dict[str, ForeignTensor]:
     try:
         header, start = read_header(OpenFile(path))
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
+        raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from error
     tied = cast(dict[str, str], header.pop("__metadata__", {}))
     places = {
         name: ForeignTensor(

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
+from model.checkpoint.manifest import read_errors
 from model.checkpoint.weights import StorageType, StoredTensor, row_blocks
-from model.checkpoint.writing import Read, RowReading
+from model.checkpoint.weights_writer import Read, RowReading
 from model.errors import CheckpointError
 
 # numpy has no bfloat16, whose bits are kept in integers.
@@ -57,10 +58,8 @@ class ForeignTensor:
         first, end, _ = rows.indices(self.shape[0] if self.shape else 1)
         width, kind = math.prod(self.shape[1:]), self._type
         place = self.offset + first * width * kind.itemsize
-        try:
+        with read_errors(self.path):
             values = np.fromfile(self.path, kind, (end - first) * width, offset=place)
-        except OSError as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error.strerror}") from error
         if len(values) < (end - first) * width:
             raise CheckpointError(f"{self.path} is truncated: it ends at byte {place + values.nbytes}")
         return values.reshape(self.shape and (end - first, *self.shape[1:]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensor
+from model.checkpoint.manifest import read_errors
 from model.errors import CheckpointError
 from model.text.tokenizer import (
     SHARED_FILE,
@@ -88,18 +89,19 @@ class Vocabularies:
     @property
     def lists(self) -> dict[str, Sequence[str]]:
         """The piece of every id, by our file names."""
-        source, target = self.source.pieces, self.target.pieces
-        is_shared = source is target
-        return (
-            {SHARED_VOCABULARY: source}
-            if is_shared
-            else {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
-        )
+        return vocabulary_lists(self.source.pieces, self.target.pieces)
 
     @property
     def token_ids(self) -> dict[str, int]:
         """The special ids that a tokenizer has."""
         return {role: self.special_ids[f"{role}_id"] for role in ("pad", "bos", "eos", "unk")}
+
+
+def vocabulary_lists(source: Sequence[str], target: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Returns the piece of every id by our file names: one list if both sides have the same."""
+    if source == target:
+        return {SHARED_VOCABULARY: source}
+    return {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
 
 
 def arrange(
@@ -202,12 +204,12 @@ def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiec
     Raises:
         CheckpointError: If the file cannot be read, or is no SentencePiece model.
     """
+    if content is None:
+        with read_errors(path):
+            content = path.read_bytes()
     try:
-        model = path.read_bytes() if content is None else content
         # SentencePiece itself accepts an empty model.
-        return sentencepiece.SentencePieceProcessor(model_proto=model or b"\xff")
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+        return sentencepiece.SentencePieceProcessor(model_proto=content or b"\xff")
     except RuntimeError as error:
         raise CheckpointError(f"{path} is not a SentencePiece model") from error
 

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from model.checkpoint.manifest import FileRecord, read_records, write_provenance
 from model.checkpoint.weights import StorageType, StoredTensor, open_tensors, read_weights
-from model.checkpoint.writing import storable, write_weights
+from model.checkpoint.weights_writer import storable, write_weights
 from model.errors import CheckpointError
 from model.network.quantisation import quantise_rows
 from model.network.transformer import Transformer

@@ -16,7 +16,7 @@ from pathlib import Path
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.ctranslate2 import read_folder
 from model.checkpoint.importing.languages import Readme, chosen_pairs
-from model.checkpoint.importing.reader import ForeignModel, checksums, refusal
+from model.checkpoint.importing.reader import ForeignModel, refusal
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import is_language_code
@@ -66,7 +66,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     except BaseException:
         temporary.cleanup()
         raise
-    model = replace(model, origin={**model.origin, "files": checksums([path])})
+    model = replace(model, files=[path])
     weakref.finalize(model, temporary.cleanup)
     return model
 
@@ -132,8 +132,7 @@ def _unpack(path: Path, folder: Path) -> None:
                 with archive.open(entry) as source, (folder / found[2]).open("wb") as target:
                     shutil.copyfileobj(source, target)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} is not a readable zip: {reason}") from error
+        raise CheckpointError(f"{path} is not a readable zip: {error}") from error
     for name in (METADATA, f"{MODEL}/model.bin"):
         if name not in seen:
             raise CheckpointError(f"{path} is not an Argos package: {name} is missing")

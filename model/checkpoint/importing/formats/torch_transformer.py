@@ -38,7 +38,6 @@ from model.checkpoint.importing.reader import (
     ForeignModel,
     ForeignText,
     card_name,
-    checksums,
     network_config,
     refusal,
 )
@@ -53,7 +52,7 @@ from model.checkpoint.importing.vocabulary import (
     tokenizer_files,
 )
 from model.checkpoint.manifest import read_any_json
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY, TokenizerSettings
@@ -176,7 +175,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         max_target_length=min(config.max_positions, _POSITIONS),
         decoding={"strategy": "greedy", "suppress_ids": list(vocabularies.suppressed)},
         licence=Readme.read(folder).licence,
-        origin={"files": checksums({*states, files[0], files[1], *models.values(), *described})},
+        files=[*states, files[0], files[1], *models.values(), *described],
     )
 
 

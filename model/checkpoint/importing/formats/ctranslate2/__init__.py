@@ -20,7 +20,6 @@ from model.checkpoint.importing.reader import (
     ForeignModel,
     ForeignText,
     card_name,
-    checksums,
     refusal,
 )
 from model.checkpoint.importing.vocabulary import (
@@ -117,7 +116,7 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         max_target_length=min(config.max_positions, _MOST_TARGET_TOKENS),
         decoding={**_SEARCH, "suppress_ids": list(vocabularies.suppressed)},
         licence=Readme.read(tokenizer_folder).licence,
-        origin={"files": checksums(files)},
+        files=files,
     )
 
 
@@ -265,7 +264,12 @@ def _text(
         # Such models of OPUS-MT, also those in Argos packages, learnt words as Moses finds them.
         moses_languages=pairs[0] if kind == "subword_nmt" and len(pairs) == 1 else (),
     )
-    return ForeignText(settings=settings, models=models, vocabularies=vocabularies.lists, pairs=pairs)
+    return ForeignText(
+        settings=settings,
+        models=models,
+        vocabularies=vocabularies.lists,
+        pairs=pairs,
+    )
 
 
 def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> ForeignText:

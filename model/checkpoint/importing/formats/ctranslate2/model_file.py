@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import TYPES, ForeignTensor, ForeignTensors, Part
+from model.checkpoint.manifest import read_errors
 from model.checkpoint.weights import StoredTensor
 from model.errors import CheckpointError
 
@@ -45,11 +46,8 @@ class BinaryModel(ForeignTensors):
             CheckpointError: If the file is not a complete `model.bin` of a known version.
         """
         super().__init__(path, {})
-        try:
-            with path.open("rb") as file:
-                self._read_index(_Reader(path, file))
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+        with read_errors(path), path.open("rb") as file:
+            self._read_index(_Reader(path, file))
 
     def _read_index(self, reader: "_Reader") -> None:
         self.version = reader.integer(4, "version")

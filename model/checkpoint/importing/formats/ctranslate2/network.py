@@ -23,7 +23,7 @@ from model.checkpoint.importing.parameters import (
 from model.checkpoint.importing.reader import network_config, refusal
 from model.checkpoint.importing.tensors import Part
 from model.checkpoint.importing.vocabulary import NEVER, Vocabulary
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 
 _HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}

@@ -27,13 +27,12 @@ from model.checkpoint.importing.reader import (
     ForeignModel,
     ForeignText,
     card_name,
-    checksums,
 )
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.vocabulary import NEVER
 from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import StoredTensor
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError, TokenizerError
 
@@ -134,7 +133,8 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
             "suppress_ids": sorted(set(suppressed) - set(config.never_produced())),
         },
         licence=readme.licence,
-        origin={"family": family, "files": checksums(dict.fromkeys(files))},
+        files=files,
+        origin={"family": family},
     )
 
 

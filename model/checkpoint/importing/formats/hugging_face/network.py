@@ -23,7 +23,7 @@ from model.checkpoint.importing.parameters import Parameter, Table, find_tie, in
 from model.checkpoint.importing.reader import Fields
 from model.checkpoint.importing.state_dict import StateDict
 from model.checkpoint.importing.tensors import Part
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 

@@ -23,7 +23,7 @@ from model.checkpoint.importing.languages import (
     used_tags,
 )
 from model.checkpoint.importing.reader import Fields, ForeignText, refusal
-from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of
+from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import bare_tag
@@ -32,10 +32,8 @@ from model.text.tokenizer import (
     SHARED_VOCABULARY,
     SOURCE_FILE,
     SOURCE_TAG,
-    SOURCE_VOCABULARY,
     TARGET_FILE,
     TARGET_TAG,
-    TARGET_VOCABULARY,
     TokenizerSettings,
 )
 
@@ -107,12 +105,12 @@ def read_tokenizer(request: Request) -> ForeignText:
 def _marian(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
     vocabulary = _ordered(folder / _VOCABULARY, read_json(folder / _VOCABULARY), request.sizes[0])
-    vocabularies = {SHARED_VOCABULARY: vocabulary}
+    vocabularies = vocabulary_lists(vocabulary, vocabulary)
     files = [folder / name for name in (*_MARIAN, _VOCABULARY)]
     if settings.get("separate_vocabs"):
         files.append(folder / "target_vocab.json")
         targets = _ordered(files[-1], read_json(files[-1]), request.sizes[1])
-        vocabularies = {SOURCE_VOCABULARY: vocabulary, TARGET_VOCABULARY: targets}
+        vocabularies = vocabulary_lists(vocabulary, targets)
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
     tags = language_tags(piece for piece in vocabulary if bare_tag(piece))

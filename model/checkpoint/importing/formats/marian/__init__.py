@@ -15,7 +15,7 @@ from model.checkpoint.importing.formats.marian.folder import (
 )
 from model.checkpoint.importing.formats.marian.network import MarianNetwork
 from model.checkpoint.importing.languages import chosen_pairs
-from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, checksums, refusal
+from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, refusal
 
 # Mozilla names its files so, and publishes them under this licence.
 _FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")
@@ -55,10 +55,10 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         decoding=_decoding(folder, vocabulary),
         licence=_FIREFOX_LICENCE if is_firefox else "",
         shortlist=read_marian_shortlist(folder.shortlist, config) if folder.shortlist else None,
+        files=folder.files,
         origin={
             "release": network.version,
             "information": dict(folder.information),
-            "files": checksums(folder.files),
         },
     )
 

@@ -70,7 +70,7 @@ class MarianFile(ForeignTensors):
         try:
             self._read_npz() if _is_npz(path) else self._read_bin()
         except (OSError, EOFError, ValueError, zipfile.BadZipFile, struct.error) as error:
-            raise CheckpointError(f"{path} is not a Marian model: {' '.join(str(error).split())}") from error
+            raise CheckpointError(f"{path} is not a Marian model: {error}") from error
         for name, tensor in self.tensors.items():
             if len(tensor.shape) == 2 and tensor.shape[0] == 1:  # vectors are matrices of one row
                 self.reshape(name, tensor.shape[1])
@@ -297,7 +297,7 @@ def read_yaml(content: bytes, where: str, *, as_text: bool = False) -> Mapping[s
                 )
         values = yaml.load(content, loader)  # noqa: S506  # both are safe
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+        raise CheckpointError(f"{where} is not YAML: {error}") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{where} must hold a YAML mapping")
     return cast(Mapping[str, object], values)

@@ -13,20 +13,12 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.marian.file import ZSTANDARD, is_marian_file, read_yaml, unpacked
 from model.checkpoint.importing.languages import language_tags
 from model.checkpoint.importing.reader import refusal
-from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of
+from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.languages import LANGUAGE_NAMES, SHORT_CODES, bare_tag, canonical_code
-from model.text.tokenizer import (
-    SHARED_FILE,
-    SHARED_VOCABULARY,
-    SOURCE_FILE,
-    SOURCE_VOCABULARY,
-    TARGET_FILE,
-    TARGET_VOCABULARY,
-    TokenizerSettings,
-)
+from model.text.tokenizer import SHARED_FILE, SOURCE_FILE, TARGET_FILE, TokenizerSettings
 
 _WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz|\.zst)?")
 _SHORTLIST = re.compile(r"lex.*\.bin(\.gz)?")
@@ -254,10 +246,7 @@ class Vocabulary:
         rows = config.bos_id
         if not self.is_list and all(len(pieces) == rows for pieces in self.pieces):
             return {}
-        source, target = (filled(pieces, rows) for pieces in self.pieces)
-        if source == target:
-            return {SHARED_VOCABULARY: source}
-        return {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
+        return vocabulary_lists(*(filled(pieces, rows) for pieces in self.pieces))
 
 
 def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> Vocabulary:

@@ -17,7 +17,7 @@ from model.checkpoint.importing.parameters import Parameter, Table, in_layers, r
 from model.checkpoint.importing.reader import Fields, network_config
 from model.checkpoint.importing.tensors import Part
 from model.checkpoint.importing.vocabulary import NEVER
-from model.checkpoint.writing import Read
+from model.checkpoint.weights_writer import Read
 from model.config import Tie, TransformerConfig
 
 _MAX_LENGTH = 512

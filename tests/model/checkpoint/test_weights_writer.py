@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.checkpoint.weights import StorageType, StoredTensor, open_tensors
-from model.checkpoint.writing import Read, storable, write_weights
+from model.checkpoint.weights_writer import Read, storable, write_weights
 from model.errors import CheckpointError
 from model.network.transformer import Transformer
 from model.presets import preset
