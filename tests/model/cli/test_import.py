@@ -71,12 +71,6 @@ def test_a_model_of_the_hub(model: Path, tmp_path: Path) -> None:
     assert provenance(tmp_path / "again")["origin"] == origin
 
 
-def test_the_number_type_to_store_weights_in(model: Path, tmp_path: Path) -> None:
-    done = dragoman("import", model, "-o", tmp_path / "model", "--storage", "int8")
-    assert done.returncode == 0, done.stderr
-    assert set(load_checkpoint(tmp_path / "model").weights.dtypes.values()) == {"int8", "float32"}
-
-
 @pytest.mark.parametrize(
     ("origin", "environment", "message"),
     [
@@ -117,5 +111,8 @@ def test_checkpoints_beside_each_other_have_names_of_their_own(model: Path, tmp_
         assert dragoman("import", model, "-o", tmp_path / folder).returncode == 0
     names = [load_checkpoint(tmp_path / folder).card.name for folder in ("first", "second")]
     assert names == ["opus-mt-en-fr", "second"]
-    assert dragoman("import", model, "-o", tmp_path / "second", "--name", "opus-mt-en-fr").returncode == 0
-    assert load_checkpoint(tmp_path / "second").card.name == "opus-mt-en-fr"
+    named = ("--name", "opus-mt-en-fr", "--storage", "int8")
+    assert dragoman("import", model, "-o", tmp_path / "second", *named).returncode == 0
+    second = load_checkpoint(tmp_path / "second")
+    assert second.card.name == "opus-mt-en-fr"
+    assert set(second.weights.dtypes.values()) == {"int8", "float32"}

@@ -32,15 +32,6 @@ def test_the_report_for_people(run: Run, tiny_checkpoint: Path) -> None:
     assert "  model_dim: 32" in lines
 
 
-def test_damage_is_refused_by_name(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
-    with (folder / "model.safetensors").open("ab") as file:
-        file.write(b"\0")
-    result = run("inspect", folder)
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"dragoman: {folder}/model.safetensors is corrupt: ")
-
-
 def test_the_folder_of_a_run_is_told_from_a_checkpoint(
     run: Run, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:

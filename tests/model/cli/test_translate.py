@@ -37,13 +37,6 @@ def test_white_space_and_line_ends_survive(run: Run) -> None:
         )
 
 
-def test_from_file_to_file(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "in").write_text("Merci.\n")
-    result = run("translate", "-s", "fr", "-t", "en", tmp_path / "in", "-o", tmp_path / "out")
-    assert (result.exit_code, result.output) == (0, "")
-    assert (tmp_path / "out").read_text() == "Thank you.\n"
-
-
 @pytest.mark.parametrize("options", [[], ["--pairs"], ["--document"], ["--resume"]])
 def test_the_input_is_no_output(run: Run, tmp_path: Path, options: list[str]) -> None:
     """However it is named."""

@@ -11,7 +11,7 @@ import pytest
 from model.errors import ConfigError, InputError
 from model.translation import corpus_translation as corpora
 from model.translation.corpus_translation import Corpus, CorpusJob, translate_corpus
-from model.translation.lines import LineForm
+from model.translation.lines import LineForm, line_end, read_lines
 from model.translation.result import Translation
 
 
@@ -202,3 +202,17 @@ def test_the_last_part_says_so(source: Path, tmp_path: Path) -> None:
     assert [shard.is_last for shard in shards] == [False, False, True]
     assert [shard.first_line for shard in shards] == [1, 4, 7]
     assert replace(shards[0], lines=["line 0\n", "line 1\nline 2\n"]).sha256 != shards[0].sha256
+
+
+def test_a_line_that_is_not_utf_8_is_named_in_packed_files_too(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(gzip.compress(b"a\n\xff\n"))
+    with (tmp_path / "x").open("rb") as file, pytest.raises(InputError, match="line 2 of the input"):
+        list(read_lines(file))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_ends_of_lines_stay(end: str) -> None:
+    assert line_end(f" a b {end}") == end
+    assert LineForm().source(f"a\tb{end}", "line 1") == f"a\tb{end}"
+    assert LineForm(column=2).source(f"a\tb\tc{end}", "line 1") == f"b{end}"
+    assert LineForm(column=2).source(end, "line 1") == end

@@ -1,8 +1,6 @@
 """A text becomes requests and a text again, with nothing lost on the way."""
 
 import dataclasses
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,11 +43,6 @@ def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -
 
 def finish(document: Document, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
     return document.rebuild(sentences_of([document], results, tokenizer))
-
-
-def test_it_does_without_torch() -> None:
-    script = "import sys, model.translation.document_translation; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=300).returncode == 0
 
 
 def test_each_sentence_is_a_request_with_tag_and_end(tokenizer: Tokenizer) -> None:

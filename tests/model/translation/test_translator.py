@@ -1,11 +1,12 @@
 """The synchronous translator: real translations, in order, the same in any company."""
 
 import dataclasses
+import io
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,15 @@ import torch
 
 import dragoman
 from model.checkpoint.folder import load_checkpoint
+from model.config import TransformerConfig
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
+from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
-from model.errors import CheckpointError, ConfigError, DecodingError, UnsupportedLanguageError
+from model.errors import ConfigError, DecodingError, InputError
 from model.translation.document_translation import with_alternatives
-from model.translation.translator import Translator
+from model.translation.translator import Translator, decode_in_parallel
+from tests.model.decoding.networks import PAD, request
+from tests.model.decoding.scripted_runner import ScriptedRunner, echo
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +84,6 @@ def test_the_public_api_is_the_translator() -> None:
     assert all(hasattr(dragoman, name) for name in dragoman.__all__)
 
 
-def test_a_document_keeps_its_shape(translator: Translator) -> None:
-    text = "\n  Thank you.  The cat sleeps.\r\n\r\n42\nI am hungry."
-    translation = translator.translate([text], source="en", target="fr")[0]
-    assert translation.text == "\n  Merci.  Le chat dort.\r\n\r\n42\nJ'ai faim."
-    assert [sentence.source for sentence in translation.sentences] == [
-        "Thank you.",
-        "The cat sleeps.",
-        "I am hungry.",
-    ]
-    assert -1 < (translation.score or 0) < 0
-
-
 def test_blank_texts_and_one_s_own_language_come_back(translator: Translator) -> None:
     texts = ["", " \n", "Thank you."]
     assert translator.translate(texts, source="en", target="en") == texts
@@ -142,26 +135,11 @@ def test_a_text_that_is_too_long_is_divided_or_skipped(translator: Translator) -
     assert skipped == ["q[0]", "q[2]"]
 
 
-def test_an_unknown_language_is_refused(translator: Translator) -> None:
-    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of fr"):
-        translator.translate(["Thank you."], source="en", target="de")
-
-
 def test_progress_counts_every_sentence(translator: Translator) -> None:
     done: list[int] = []
     texts = ["Thank you. Good morning.", "", "I am hungry."]
     translator.translate(texts, source="en", target="fr", progress=done.append)
     assert sum(done) == 3
-
-
-def test_results_come_in_the_order_of_the_requests(translator: Translator) -> None:
-    encode = translator.tokenizer.encode
-    texts = ["Thank you.", "Where is the station?", "Good morning."]
-    requests = [
-        DecodeRequest(tuple(encode(text, target_language="fr")), translator.card.decoding) for text in texts
-    ]
-    decoded = [translator.tokenizer.decode(result[0].token_ids) for result in translator.decode(requests)]
-    assert decoded == ["Merci.", "Où est la gare ?", "Bonjour."]
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "beam", "sample"])
@@ -203,6 +181,97 @@ def test_a_sentence_that_breaks_fails_the_call(translator: Translator) -> None:
         broken.translate(["Thank you."], source="en", target="fr")
 
 
-def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"config\.json is missing"):
-        Translator.load(tmp_path)
+def test_a_file_is_translated_with_its_layout(translator: Translator, tmp_path: Path) -> None:
+    source, result = tmp_path / "a.md", tmp_path / "b.md"
+    source.write_text("# Thank you.\n\n- The cat\n  sleeps. Good morning.\n\n```\nThank you.\n```\n")
+    done: list[int] = []
+    translations = translator.translate_file(source, result, source="en", target="fr", progress=done.append)
+    assert result.read_text() == "# Merci.\n\n- Le chat dort. Bonjour.\n\n```\nThank you.\n```\n"
+    assert translations == ["Merci.", "Le chat dort. Bonjour."]
+    assert sum(done) == 3
+    buffer = io.BytesIO()
+    translator.translate_file(str(source), buffer, source="en", target="fr")
+    assert buffer.getvalue() == result.read_bytes()
+
+
+def test_markup_and_subtitles(translator: Translator, tmp_path: Path) -> None:
+    for name, text, expected in (
+        ("a.html", "<p>Thank\nyou.<pre>Thank you.</pre>", "<p>Merci.<pre>Thank you.</pre>"),
+        (
+            "a.srt",
+            "1\n00:00:01,000 --> 00:00:02,000\nThank you.\n",
+            "1\n00:00:01,000 --> 00:00:02,000\nMerci.\n",
+        ),
+    ):
+        (tmp_path / name).write_text(text)
+        translator.translate_file(tmp_path / name, tmp_path / f"b-{name}", source="en", target="fr")
+        assert (tmp_path / f"b-{name}").read_text() == expected
+
+
+def test_a_file_that_cannot_be_translated_leaves_nothing(translator: Translator, tmp_path: Path) -> None:
+    for name, content in (("a.pdf", b"x"), ("a.docx", b"x"), ("a.srt", b"x")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="`file`"):
+            translator.translate_file(tmp_path / name, tmp_path / "out", source="en", target="fr")
+    assert not (tmp_path / "out").exists()
+
+
+CONFIG = TransformerConfig(source_vocab_size=30, target_vocab_size=30, max_positions=16)
+
+
+def engines(runners: Sequence[ScriptedRunner]) -> list[DecodingEngine]:
+    return [DecodingEngine(runner, CONFIG) for runner in runners]
+
+
+def asked(count: int) -> list[DecodeRequest]:
+    return [request((4 + i, *[5] * (i % 9)), beam_size=1, max_length=1 + i % 3) for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 20])
+@pytest.mark.parametrize("num_engines", [1, 3])
+def test_the_order_is_that_of_the_requests(num_engines: int, count: int) -> None:
+    requests, told = asked(count), list[int]()
+    runners = [ScriptedRunner() for _ in range(num_engines)]
+    results = decode_in_parallel(engines(runners), requests, told.append)
+    assert results == [[echo(each.source_ids)] for each in requests]
+    assert sum(told) == count
+    assert sum(bool(runner.admitted) for runner in runners) == min(count, num_engines)
+
+
+def test_each_gets_sentences_of_every_length() -> None:
+    runners = [ScriptedRunner(), ScriptedRunner()]
+    decode_in_parallel(engines(runners), asked(18))
+    totals = [sum(s.source_length for batch in runner.admitted for s in batch) for runner in runners]
+    assert sum(totals) == 2 * sum(range(1, 10))
+    assert abs(totals[0] - totals[1]) <= 9
+
+
+def test_a_bad_request_fails_alone() -> None:
+    bad, good = request((PAD,)), asked(1)[0]
+    first, second, third = decode_in_parallel(
+        engines([ScriptedRunner(), ScriptedRunner()]), [good, bad, good]
+    )
+    assert first == third == [echo(good.source_ids)]
+    assert isinstance(second, InputError)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_failure_of_one_ends_all_and_leaves_them_usable(broken: int) -> None:
+    runners = [ScriptedRunner(max_rows=1), ScriptedRunner(max_rows=1)]
+    runners[broken].broken = ("advance", 5)
+    both = engines(runners)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        decode_in_parallel(both, asked(25))
+    assert all(engine.is_idle for engine in both)
+    runners[broken].broken = None
+    assert len(decode_in_parallel(both, asked(5))) == 5
+
+
+def test_whoever_watches_can_break_it_off() -> None:
+    def give_up(_: int) -> None:
+        raise KeyboardInterrupt
+
+    both = engines([ScriptedRunner(max_rows=1), ScriptedRunner(max_rows=1)])
+    with pytest.raises(KeyboardInterrupt):
+        decode_in_parallel(both, asked(10), give_up)
+    assert all(engine.is_idle for engine in both)
