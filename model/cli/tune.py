@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,7 @@ def tune(
       dragoman tune runs/mine/checkpoints/best --source-file valid.en --reference-file valid.fr -s en -t fr
       dragoman tune runs/mine/checkpoints/best --corpus en-fr valid.tsv.gz --beam-size 4 --beam-size 6
     """
-    from model.evaluation.tuning import best_trial, keep_best_search, searches, translate_with, try_searches
+    from model.evaluation.tuning import best_trial, keep_best_search, searches, try_searches
 
     if (source_file is None) == (not corpora):
         raise Misuse("either --source-file or --corpus must be given")
@@ -112,7 +112,7 @@ def tune(
     candidates = searches(card.decoding, beam_sizes, penalties)
     total = len(candidates) * sum(len(text.sources) for text in texts)
     with progress_bar("sentences", total=total) as bar:
-        trials = list(try_searches(texts, candidates, translate_with(translator, bar.update)))
+        trials = list(try_searches(translator, texts, candidates, bar.update))
     chosen = best_trial(trials, metric)
     click.echo("\n".join(_table(trials, chosen)))
     if not dry_run:
@@ -122,12 +122,8 @@ def tune(
 
 
 def _refuse_beside_corpus(languages: Languages, reference_file: str | None) -> None:
-    given = {
-        "--source": languages.source,
-        "--target": languages.target,
-        "--reference-file": reference_file,
-    }
-    needless = [name for name, value in given.items() if value is not None]
+    values = (languages.source, languages.target, reference_file)
+    needless = list(compress(("--source", "--target", "--reference-file"), values))
     if needless:
         raise Misuse(f"--corpus names languages and has both columns: leave out {' and '.join(needless)}")
 

@@ -18,9 +18,6 @@ from model.evaluation.held_out import HeldOut
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.translation.translator import Translator
 
-Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
-"""Translates texts of a direction with these options."""
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -73,19 +70,33 @@ def searches(
 
 
 def try_searches(
-    texts: Sequence[HeldOut], candidates: Sequence[DecodeOptions], translate: Translate
+    translator: Translator,
+    texts: Sequence[HeldOut],
+    candidates: Sequence[DecodeOptions],
+    progress: Callable[[int], object] | None = None,
 ) -> Iterator[Trial]:
-    """Translates and scores all texts with each candidate."""
+    """Translates all texts with each candidate, without second attempts, and scores the translations.
+
+    Args:
+        translator: The checkpoint.
+        texts: Held-out text of each direction.
+        candidates: The searches.
+        progress: Called with the number of sentences done since the last call.
+    """
     for options in candidates:
-        yield Trial(
-            options,
-            {
-                text.direction: score_translations(
-                    translate(text.sources, text.direction, options), [text.references], text.target_language
-                )
-                for text in texts
-            },
-        )
+        scores = {}
+        for text in texts:
+            lines = range(1, len(text.sources) + 1)
+            translations = translator.translate(
+                text.sources,
+                source=text.source_language,
+                target=text.target_language,
+                options=options,
+                fields=[f"{'→'.join(text.direction)}, line {number} of the text" for number in lines],
+                progress=progress,
+            )
+            scores[text.direction] = score_translations(translations, [text.references], text.target_language)
+        yield Trial(options, scores)
 
 
 def best_trial(trials: Sequence[Trial], metric: Metric) -> Trial:
@@ -115,16 +126,3 @@ def keep_best_search(
     }
     chosen = dataclasses.replace(card, decoding=best_trial(trials, metric).options)
     replace_card(folder, chosen, {"tuning": noted})
-
-
-def translate_with(translator: Translator, progress: Callable[[int], object] | None = None) -> Translate:
-    """Returns a function that translates with a checkpoint, without second attempts."""
-
-    def translate(sources: Sequence[str], pair: Pair, options: DecodeOptions) -> list[str]:
-        lines = [f"{'→'.join(pair)}, line {number} of the text" for number in range(1, len(sources) + 1)]
-        translations = translator.translate(
-            sources, source=pair[0], target=pair[1], options=options, fields=lines, progress=progress
-        )
-        return [translation.text for translation in translations]
-
-    return translate
