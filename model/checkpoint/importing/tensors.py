@@ -1,6 +1,7 @@
 """ⓕ The tensors of a foreign model's files, read a few rows at a time. No torch."""
 
 import math
+import os
 import shutil
 import tempfile
 import weakref
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,46 @@ class TemporaryFolder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="dragoman-import-"))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class BinaryReader:
+    """Reads a file's index in little-endian order, one item after the other, and never beyond its end.
+
+    Args:
+        path: What messages name.
+        file: The file, from its first byte.
+
+    Attributes:
+        size: Bytes of the file.
+        position: Place of the next byte.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self._file = path, file
+        self.size = os.fstat(file.fileno()).st_size
+        self.position = 0
+
+    def integer(self, size: int, what: str) -> int:
+        """Reads an unsigned integer of so many bytes; `what` names it in messages."""
+        return int.from_bytes(self.read(size, what), "little")
+
+    def read(self, size: int, what: str) -> bytes:
+        """Reads so many bytes."""
+        self._require(size, what)
+        self.position += size
+        return self._file.read(size)
+
+    def skip(self, size: int, what: str) -> int:
+        """Moves past so many bytes, and returns the position of the first."""
+        start = self.position
+        self._require(size, what)
+        self.position = self._file.seek(start + size)
+        return start
+
+    def _require(self, size: int, what: str) -> None:
+        if self.position + size > self.size:
+            ends = f"ends at byte {self.position + size}, the file at {self.size}"
+            raise CheckpointError(f"{self.path} is truncated: `{what}` {ends}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,16 +5,14 @@ variables (name, shape, type, numbers), and aliases, by which shared variables a
 """
 
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
-from model.checkpoint.importing.tensors import TYPES, ForeignTensor, ForeignTensors, Part
+from model.checkpoint.importing.tensors import TYPES, BinaryReader, ForeignTensor, ForeignTensors, Part
 from model.checkpoint.manifest import read_errors
 from model.checkpoint.weights import StoredTensor
 from model.errors import CheckpointError
@@ -47,25 +45,25 @@ class BinaryModel(ForeignTensors):
         """
         super().__init__(path, {})
         with read_errors(path), path.open("rb") as file:
-            self._read_index(_Reader(path, file))
+            self._read_index(BinaryReader(path, file))
 
-    def _read_index(self, reader: "_Reader") -> None:
+    def _read_index(self, reader: BinaryReader) -> None:
         self.version = reader.integer(4, "version")
         if not 1 <= self.version <= NEWEST_VERSION:
             raise refusal(self.path, "version", f"1 to {NEWEST_VERSION}", self.version)
-        self.specification = reader.text("specification") if self.version >= 2 else ""
+        self.specification = _text(reader, "specification") if self.version >= 2 else ""
         self.revision = reader.integer(4, "revision") if self.version >= 2 else 1
         count = reader.integer(4, "number of variables")
         if count * _LEAST_VARIABLE_BYTES > reader.size:
             raise refusal(self.path, "number of variables", "possible in a file of this size", count)
         for _ in range(count):
-            self._add(reader.text("name of a variable"), reader)
+            self._add(_text(reader, "name of a variable"), reader)
         for _ in range(reader.integer(4, "number of aliases") if self.version >= 3 else 0):
-            self._add_alias(reader.text("alias"), reader.text("name behind an alias"))
+            self._add_alias(_text(reader, "alias"), _text(reader, "name behind an alias"))
         if reader.position != reader.size:
             raise refusal(self.path, "size of the file", f"{reader.position} bytes", reader.size)
 
-    def _add(self, name: str, reader: "_Reader") -> None:
+    def _add(self, name: str, reader: BinaryReader) -> None:
         self._require_new(name)
         rank = reader.integer(1, name)
         if rank > _MOST_DIMENSIONS:
@@ -157,42 +155,12 @@ class BinaryModel(ForeignTensors):
         return np.broadcast_to(1 / divisor, count)
 
 
-class _Reader:
-    """Reads the index, one number or name after the other, and never beyond the end of the file."""
-
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._file = path, file
-        self.size = os.fstat(file.fileno()).st_size
-        self.position = 0
-
-    def integer(self, size: int, what: str) -> int:
-        """Reads an unsigned integer of so many bytes."""
-        return int.from_bytes(self._bytes(size, what), "little")
-
-    def text(self, what: str) -> str:
-        """Reads a length of two bytes, then text that ends with a zero byte."""
-        content = self._bytes(self.integer(2, what), what)
-        if not content or content[-1]:
-            raise refusal(self._path, what, "text that ends with a zero byte", content)
-        try:
-            return content[:-1].decode("utf-8")
-        except UnicodeDecodeError:
-            raise refusal(self._path, what, "UTF-8", content) from None
-
-    def skip(self, size: int, what: str) -> int:
-        """Moves past so many bytes, and returns the position of the first."""
-        start = self.position
-        self._require(size, what)
-        self._file.seek(start + size)
-        self.position += size
-        return start
-
-    def _bytes(self, size: int, what: str) -> bytes:
-        self._require(size, what)
-        self.position += size
-        return self._file.read(size)
-
-    def _require(self, size: int, what: str) -> None:
-        if self.position + size > self.size:
-            ends = f"ends at byte {self.position + size}, the file at {self.size}"
-            raise CheckpointError(f"{self._path} is truncated: `{what}` {ends}")
+def _text(reader: BinaryReader, what: str) -> str:
+    """Reads a length of two bytes, then text that ends with a zero byte."""
+    content = reader.read(reader.integer(2, what), what)
+    if not content or content[-1]:
+        raise refusal(reader.path, what, "text that ends with a zero byte", content)
+    try:
+        return content[:-1].decode("utf-8")
+    except UnicodeDecodeError:
+        raise refusal(reader.path, what, "UTF-8", content) from None

@@ -26,7 +26,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
-from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
+from model.checkpoint.importing.tensors import BinaryReader, ForeignTensor, ForeignTensors, TemporaryFolder
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.weights import StoredTensor
 from model.config import TransformerConfig
@@ -40,7 +40,6 @@ ZSTANDARD = ".zst"
 _VERSION = 1
 _HEADER = struct.Struct("<4Q")
 _COUNT = struct.Struct("<2Q")
-_LENGTH = struct.Struct("<Q")
 _MOST_TENSORS = 100_000
 _MOST_NAME_BYTES = 1000
 _MOST_DIMENSIONS = 8
@@ -123,20 +122,17 @@ class MarianFile(ForeignTensors):
             with gzip.open(self.path) as packed, path.open("wb") as target:
                 _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(0)
-            version, count = _COUNT.unpack(_exactly(file, _COUNT.size, "its first header"))
+            reader = BinaryReader(self.path, file)
+            version, count = (reader.integer(8, what) for what in ("version", "number of tensors"))
             if version != _VERSION:
                 raise refusal(self.path, "version", str(_VERSION), version)
-            if count > (most := min(_MOST_TENSORS, size // _HEADER.size)):
+            if count > (most := min(_MOST_TENSORS, reader.size // _HEADER.size)):
                 raise refusal(self.path, "number of tensors", f"at most {most}", count)
-            headers = [_HEADER.unpack(_exactly(file, _HEADER.size, "the headers")) for _ in range(count)]
-            names = [_name(self.path, file, length) for length, *_ in headers]
-            shapes = [
-                _shape(self.path, file, name, header[2]) for name, header in zip(names, headers, strict=True)
-            ]
-            gap = _LENGTH.unpack(_exactly(file, _LENGTH.size, "the gap before the values"))[0]
-            start = file.tell() + gap
+            headers = [_HEADER.unpack(reader.read(_HEADER.size, "headers")) for _ in range(count)]
+            names = [_name(reader, header[0]) for header in headers]
+            shapes = [_shape(reader, name, header[2]) for name, header in zip(names, headers, strict=True)]
+            gap = reader.integer(8, "gap before the values")
+            size, start = reader.size, reader.position + gap
         for name, shape, (_, type_, _, length) in zip(names, shapes, headers, strict=True):
             end = start + length
             where = f"{self.path}: tensor {name!r}"
@@ -325,25 +321,19 @@ def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
     return target.tell() - start
 
 
-def _exactly(file: IO[bytes], length: int, what: str) -> bytes:
-    content = file.read(length)
-    if len(content) != length:
-        raise ValueError(f"it ends within {what}")
-    return content
-
-
-def _name(path: Path, file: IO[bytes], length: int) -> str:
+def _name(reader: BinaryReader, length: int) -> str:
     if not 1 < length <= _MOST_NAME_BYTES:
-        raise refusal(path, "length of a tensor's name", f"between 2 and {_MOST_NAME_BYTES}", length)
-    return _exactly(file, length, "the names")[:-1].decode("utf-8")
+        raise refusal(reader.path, "length of a tensor's name", f"between 2 and {_MOST_NAME_BYTES}", length)
+    return reader.read(length, "names")[:-1].decode("utf-8")
 
 
-def _shape(path: Path, file: IO[bytes], name: str, length: int) -> tuple[int, ...]:
+def _shape(reader: BinaryReader, name: str, length: int) -> tuple[int, ...]:
+    where = f"{reader.path}: tensor {name!r}"
     if length > _MOST_DIMENSIONS:
-        raise refusal(f"{path}: tensor {name!r}", "dimensions", f"at most {_MOST_DIMENSIONS}", length)
-    shape = struct.unpack(f"<{length}i", _exactly(file, 4 * length, "the shapes"))
+        raise refusal(where, "dimensions", f"at most {_MOST_DIMENSIONS}", length)
+    shape = struct.unpack(f"<{length}i", reader.read(4 * length, "shapes"))
     if any(extent < 0 for extent in shape):
-        raise refusal(f"{path}: tensor {name!r}", "shape", "of lengths that are not negative", list(shape))
+        raise refusal(where, "shape", "of lengths that are not negative", list(shape))
     return shape
 
 
