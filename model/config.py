@@ -206,7 +206,7 @@ class TransformerConfig:
         require(shareable, "tie", "none or decoder where the two vocabularies differ in size", self.tie)
 
     def require_translator(self) -> None:
-        """Refuse a network that has no encoder or no decoder.
+        """Refuses a network that has no encoder or no decoder.
 
         Raises:
             ConfigError: Naming the layers that are missing.
@@ -226,20 +226,20 @@ class TransformerConfig:
         return self.heads_dim // self.num_heads
 
     def padded(self, vocab_size: int) -> int:
-        """Embedding rows for a vocabulary: its size rounded up to `vocab_multiple`."""
+        """Returns the embedding rows for a vocabulary: its size rounded up to `vocab_multiple`."""
         return -(-vocab_size // self.vocab_multiple) * self.vocab_multiple
 
     def never_produced(self, others: Iterable[int] = ()) -> list[int]:
-        """Target ids that no translation holds, in order: padding, BOS, the decoder's start, and `others`."""
+        """Returns the target ids of no translation, in order: padding, BOS, decoder start, and `others`."""
         return sorted({self.pad_id, self.bos_id, self.decoder_start_id, *others} - {self.eos_id})
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """The configuration a dictionary names, with fields of this release or of earlier ones.
+        """Returns the configuration that a dictionary names, with fields of this release or of earlier ones.
 
         Raises:
             ConfigError: If a key is unknown or missing, or a value cannot work.
@@ -254,7 +254,7 @@ class TransformerConfig:
 
 
 def current_fields(values: Mapping[str, object]) -> dict[str, object]:
-    """The values with former fields replaced; a present field keeps a value of its own."""
+    """Returns the values with former fields replaced; a present field keeps a value of its own."""
     current = dict(values)
     for former, fields in FORMER_FIELDS.items():
         if former in current:

@@ -120,7 +120,7 @@ class DecodeOptions:
 
     @property
     def limit_finishes(self) -> bool:
-        """Whether hypotheses that reach the longest length count as finished."""
+        """True if hypotheses that reach the longest length count as finished."""
         return self.strategy == "beam" and self.stop in ("count", "pool")
 
     @property
@@ -130,7 +130,7 @@ class DecodeOptions:
         return rows[self.strategy]
 
     def length_bounds(self, source_length: int, limit: int) -> tuple[int, int]:
-        """Fewest and most target tokens (EOS included) for a source of this many tokens.
+        """Returns the fewest and the most target tokens (EOS included) for a source of this many tokens.
 
         Args:
             source_length: Source tokens, tag and EOS included.
@@ -143,12 +143,12 @@ class DecodeOptions:
         return min(shortest, longest), longest
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         return dataclasses.asdict(self) | {"suppress_ids": list(self.suppress_ids)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """The options that a dictionary names.
+        """Returns the options that a dictionary names.
 
         Raises:
             ConfigError: If a key is unknown or a value cannot work.

@@ -108,7 +108,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 
 
 def preset(name: str, **overrides: object) -> TransformerConfig:
-    """The configuration a preset names, with some of its values replaced.
+    """Returns the configuration that a preset names, with some of its values replaced.
 
     Args:
         name: A key of PRESETS.

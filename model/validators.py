@@ -8,23 +8,23 @@ from model.errors import ConfigError, MissingTorchError
 
 
 def require(condition: bool, field: str, requirement: str, value: object) -> None:
-    """Raise ConfigError unless `condition` holds."""
+    """Raises ConfigError unless `condition` holds."""
     if not condition:
         raise ConfigError(field, requirement, value)
 
 
 def require_choice(field: str, value: object, choices: Collection[str]) -> None:
-    """Require one of a few names."""
+    """Requires one of a few names."""
     require(value in choices, field, "one of " + ", ".join(choices), value)
 
 
 def require_flag(field: str, value: object) -> None:
-    """Require true or false."""
+    """Requires true or false."""
     require(isinstance(value, bool), field, "true or false", value)
 
 
 def require_integer(field: str, value: object, minimum: int, maximum: int | None = None) -> None:
-    """Require an integer (not a bool) within bounds, both included."""
+    """Requires an integer (not a bool) within bounds, both included."""
     bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
     fits = (
         isinstance(value, int)
@@ -44,7 +44,7 @@ def require_number(
     open_minimum: bool = False,
     open_maximum: bool = False,
 ) -> None:
-    """Require a finite number within bounds; `open_minimum` and `open_maximum` exclude them."""
+    """Requires a finite number within bounds; `open_minimum` and `open_maximum` exclude them."""
     lower = f"above {minimum:g}" if open_minimum else f"at least {minimum:g}"
     upper = f"below {maximum:g}" if open_maximum else f"at most {maximum:g}"
     bounds = lower if maximum == math.inf else f"{lower} and {upper}"

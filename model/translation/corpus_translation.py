@@ -153,7 +153,7 @@ class Corpus:
         return [name for name in self.files() if not self._output_fs.exists(self._path(name))]
 
     def begin(self, job: CorpusJob, checksum: str) -> None:
-        """Record what the output depends on; a run that continues must be the same.
+        """Records what the output depends on; a run that continues must be the same.
 
         Args:
             job: The job.
@@ -200,11 +200,11 @@ class Corpus:
             first_line += len(lines)
 
     def record(self, shard: Shard, part: Part) -> None:
-        """Write the part of a shard; a second time changes nothing."""
+        """Writes the part of a shard; a second time changes nothing."""
         self._write(self._part_path(shard.file, shard.index), json.dumps(asdict(part), ensure_ascii=False))
 
     def finish(self, file: str) -> "FileReport":
-        """Join the parts of a file to its output, and remove them.
+        """Joins the parts of a file to its output, and removes them.
 
         Raises:
             FileNotFoundError: If a part is missing.
@@ -218,7 +218,7 @@ class Corpus:
         return report
 
     def report(self, files: Sequence["FileReport"], seconds: float) -> dict[str, object]:
-        """Write and return `report.json`.
+        """Writes and returns `report.json`.
 
         It has figures of this run, the lines that were left empty and those that the length limit ended.
         """
@@ -289,7 +289,7 @@ class Corpus:
         self._output_fs.mv(begun, path)
 
     def _write(self, path: str, text: str) -> None:
-        """Write a file that is never half there: object stores write at once, folders rename."""
+        """Writes a file that is never half there: object stores write at once, folders rename."""
         self._output_fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         if "file" not in self._output_fs.protocol:
             self._output_fs.pipe_file(path, text.encode())
@@ -322,7 +322,7 @@ class FileReport:
     cut: list[int] = field(default_factory=list)
 
     def add(self, part: Part, *, is_new: bool) -> None:
-        """Add the figures of the next part, which this run or an earlier one translated."""
+        """Adds the figures of the next part, which this run or an earlier one translated."""
         self.lines += len(part.lines)
         self.too_long += part.too_long
         self.cut += part.cut

@@ -4,14 +4,16 @@ import gzip
 import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
 from model.errors import InputError
 from model.files import decoded_lines
-from model.translation.result import Translation
-from model.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from model.translation.result import Translation
+    from model.translation.translator import Translator
 
 
 def read_lines(file: BinaryIO) -> Generator[str, None, None]:
@@ -79,7 +81,7 @@ class TranslatedLines:
     """
 
     lines: Sequence[str]
-    translations: Sequence[Translation]
+    translations: "Sequence[Translation]"
     too_long: Sequence[int]
 
     @property
@@ -108,7 +110,7 @@ class LineJob:
 
     def translate_lines(
         self,
-        translator: Translator,
+        translator: "Translator",
         lines: Sequence[str],
         names: Sequence[str],
         *,

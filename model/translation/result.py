@@ -151,7 +151,7 @@ class Translation(str):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no sentence was ended by its length limit."""
+        """True if no sentence was ended by its length limit."""
         return all(sentence.best.finished for sentence in self.sentences)
 
 

@@ -148,7 +148,7 @@ class Translator:
 
     @property
     def has_shortlist(self) -> bool:
-        """Whether only the tokens of the checkpoint's shortlist are produced."""
+        """True if only the tokens of the checkpoint's shortlist are produced."""
         return self.engines[0].has_shortlist
 
     @classmethod

@@ -130,7 +130,7 @@ class Network:
 
     @property
     def starts_from_zero(self) -> bool:
-        """Whether the first decoder input is a zero vector."""
+        """True if the first decoder input is a zero vector."""
         return bool(self._file.number("decoder/start_from_zero_embedding", 0))
 
     def config(
