@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from app.backend import Backend, LoadedModel, Model
-from app.background import in_background, start
+from app.background import in_background, release_memory, start
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.lifecycle.warm_up import load_verified
 from app.telemetry.logs import describe_failure
@@ -21,7 +21,6 @@ from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
 from model.errors import ConfigError, TextTooLongError
-from model.memory import release_memory
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ import gc
 from collections.abc import Sequence
 
 from app.backend import Backend, Engine, LoadedModel, Model
+from app.background import release_memory
 from model.checkpoint.self_test import require_self_test
 from model.decode_request import DecodeRequest
 from model.decoding.runner import SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
-from model.memory import release_memory
 from model.text.tokenizer import Tokenizer
 
 _TEXT = "Congratulations, everything is ready."

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 
 from app.backend import Leases, Model
-from app.background import in_background
+from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
@@ -17,7 +17,6 @@ from app.translation.reader import Reader
 from app.translation.request import Answer, Text, TextJob, TranslationRequest
 from app.translation.second_attempts import SecondAttempts
 from app.translation.text_threads import TextThreads
-from model.memory import release_memory
 from model.text.detection import Detection
 from model.translation.result import SentenceTranslation
 

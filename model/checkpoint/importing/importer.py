@@ -25,7 +25,6 @@ from model.checkpoint.weights_writer import write_weights
 from model.decode_request import DecodeOptions
 from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
-from model.memory import release_memory
 from model.text.tokenizer import write_tokenizer
 from model.validators import require_choice
 
@@ -80,7 +79,6 @@ def import_model(
             del model
             write_provenance(temporary, {ORIGIN: known})
             checkpoint = load_checkpoint(temporary)
-            release_memory()
             if verify:
                 verify(checkpoint)
         except CheckpointError as error:

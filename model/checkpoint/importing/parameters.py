@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensors, Part
 from model.checkpoint.weights import StoredTensor
-from model.checkpoint.weights_writer import Read, RowReading
+from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.network.parameters import Shape, parameter_names, parameter_shapes
@@ -116,7 +116,7 @@ def _reading(tensors: ForeignTensors, shape: Shape, parts: Sequence[Part]) -> Re
         values = np.zeros(shape, np.float32)
         if parts[0].rows is not None:
             values[parts[0].rows < 0] = parts[0].filler
-        return constant(values)
+        return partial(StoredTensor, values, "float32")
     rows = shape[0] // len(parts)
     for part in parts:
         if (found := tensors.shape(part)) != (needed := (rows, *shape[1:])):
@@ -127,28 +127,14 @@ def _reading(tensors: ForeignTensors, shape: Shape, parts: Sequence[Part]) -> Re
     reads = [tensors.read(part) for part in parts]
     if len(reads) == 1:
         return reads[0]
-    by_rows = [read for read in reads if isinstance(read, RowReading)]
-    if len(by_rows) < len(reads):
-        return lambda: _stacked([read() for read in reads])
-
-    def read(some: slice) -> StoredTensor:
-        first, end, _ = some.indices(shape[0])
-        bounds = ((each, max(first - low, 0), min(end - low, rows)) for each, low in by_rows_from)
-        return _stacked([each.rows(slice(start, stop)) for each, start, stop in bounds if start < stop])
-
-    by_rows_from = [(each, rows * number) for number, each in enumerate(by_rows)]
-    return RowReading(shape, read)
+    return partial(_stacked, reads)
 
 
-def _stacked(tensors: Sequence[StoredTensor]) -> StoredTensor:
+def _stacked(reads: Sequence[Read]) -> StoredTensor:
+    tensors = [read() for read in reads]
     scales = [tensor.scale for tensor in tensors if tensor.scale is not None]
     values = np.concatenate([tensor.values for tensor in tensors])
     return StoredTensor(values, tensors[0].dtype, np.concatenate(scales) if scales else None)
-
-
-def constant(values: NDArray[np.floating]) -> Read:
-    """Returns a reading of values that are at hand, as float32."""
-    return partial(StoredTensor, np.ascontiguousarray(values, dtype=np.float32), "float32")
 
 
 def find_tie(
