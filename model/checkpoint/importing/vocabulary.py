@@ -40,7 +40,7 @@ class Vocabulary:
 
     Attributes:
         pieces: The piece of every id.
-        listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
+        listed: Number of pieces in the foreign file, to which its library may add the unknown piece.
         rows: The row of each id in an embedding or in the output projection; -1 if it has none, and the id no
             probability.
     """
@@ -51,7 +51,7 @@ class Vocabulary:
 
     @property
     def known(self) -> int:
-        """Ids that CTranslate2 has too."""
+        """Number of ids that the foreign model has, too."""
         return int((self.rows >= 0).sum())
 
     def rows_in(self, tensor: ForeignTensor | None) -> NDArray[np.intp]:
@@ -78,7 +78,7 @@ class Vocabularies:
         source: Source ids.
         target: Target ids.
         special_ids: `pad_id`, `bos_id`, `eos_id`, `unk_id` and `decoder_start_id`, the same on both sides.
-        suppressed: Target ids that CTranslate2 lacks, and that are therefore never produced.
+        suppressed: Target ids that the foreign model lacks, and that are therefore never produced.
     """
 
     source: Vocabulary
@@ -115,7 +115,7 @@ def arrange(
 ) -> Vocabularies:
     """Gives the special tokens the same ids on both sides, and adds those that a side lacks.
 
-    Ids stay those of CTranslate2, apart from pairs of ids that change places where the sides disagree.
+    Ids stay those of the foreign model, apart from pairs of ids that change places where the sides disagree.
 
     Args:
         source: Source pieces.

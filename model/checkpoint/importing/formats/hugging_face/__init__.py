@@ -17,7 +17,7 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
 from model.checkpoint.importing.formats.hugging_face.tokenizers import (
     SETTINGS,
-    Request,
+    ModelFacts,
     present,
     read_tokenizer,
 )
@@ -96,11 +96,11 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
     sizes = network.vocab_sizes
     readme = Readme.read(folder)
     special = _special_ids(fields, search, min(sizes))
-    request = Request(
+    facts = ModelFacts(
         folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
     )
     try:
-        tokenizer = _begun(read_tokenizer(request), search)
+        tokenizer = _begun(read_tokenizer(facts), search)
         starts = tokenizer.start_id, search.optional_integer("decoder_start_token_id")
         start = next((id_ for id_ in starts if id_ is not None), None)
         start = fields.integer("decoder_start_token_id") if start is None else start

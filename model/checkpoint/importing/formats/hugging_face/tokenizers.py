@@ -57,8 +57,8 @@ _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a tokenizer must agree with.
+class ModelFacts:
+    """What is known of a model, with which its tokenizer must agree.
 
     Attributes:
         folder: The model's folder.
@@ -81,58 +81,58 @@ class Request:
         return Fields.read(self.folder / SETTINGS, {}, is_optional=True)
 
 
-def read_tokenizer(request: Request) -> ForeignText:
+def read_tokenizer(facts: ModelFacts) -> ForeignText:
     """Reads the tokenizer of a folder.
 
     Raises:
         CheckpointError: If a file is missing or does not match the network.
     """
-    folder = request.folder
+    folder = facts.folder
     if (folder / _MARIAN[0]).is_file():
         own = Fields.read(folder / DESCRIPTION, {}) if (folder / DESCRIPTION).is_file() else None
-        return _exported(request, own) if own and own.get("prepare") == "dragoman" else _marian(request)
+        return _exported(facts, own) if own and own.get("prepare") == "dragoman" else _marian(facts)
     if (folder / _FAIRSEQ).is_file():
-        return _m2m(request) if (folder / _VOCABULARY).is_file() else _fairseq(request)
-    if request.config.get("model_type") == "mbart" and _has_unigram(folder):
-        return _fairseq(request)
-    is_t5 = request.config.get("model_type") in ("t5", "mt5")
+        return _m2m(facts) if (folder / _VOCABULARY).is_file() else _fairseq(facts)
+    if facts.config.get("model_type") == "mbart" and _has_unigram(folder):
+        return _fairseq(facts)
+    is_t5 = facts.config.get("model_type") in ("t5", "mt5")
     if (folder / _T5).is_file() or (is_t5 and _has_unigram(folder)):
-        return _t5(request)
+        return _t5(facts)
     found = "; its tokenizer.json alone is not read" if (folder / _TOKENIZER).is_file() else ""
     raise CheckpointError(f"{folder} must hold {_MARIAN[0]}, {_FAIRSEQ} or {_T5}{found}")
 
 
-def _marian(request: Request) -> ForeignText:
-    folder, settings = request.folder, request.settings()
-    vocabulary = _ordered(folder / _VOCABULARY, read_json(folder / _VOCABULARY), request.sizes[0])
+def _marian(facts: ModelFacts) -> ForeignText:
+    folder, settings = facts.folder, facts.settings()
+    vocabulary = _ordered(folder / _VOCABULARY, read_json(folder / _VOCABULARY), facts.sizes[0])
     vocabularies = vocabulary_lists(vocabulary, vocabulary)
     files = [folder / name for name in (*_MARIAN, _VOCABULARY)]
     if settings.get("separate_vocabs"):
         files.append(folder / "target_vocab.json")
-        targets = _ordered(files[-1], read_json(files[-1]), request.sizes[1])
+        targets = _ordered(files[-1], read_json(files[-1]), facts.sizes[1])
         vocabularies = vocabulary_lists(vocabulary, targets)
-    elif request.sizes[0] != request.sizes[1]:
+    elif facts.sizes[0] != facts.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
     tags = language_tags(piece for piece in vocabulary if bare_tag(piece))
     given = settings.text("source_lang"), settings.text("target_lang")
-    source, target = named_sides(folder, *given, is_guessed=request.pair is None)
+    source, target = named_sides(folder, *given, is_guessed=facts.pair is None)
     # A name such as `gmw-en` is of a group, whose languages the README lists.
-    listed = request.readme.sources
+    listed = facts.readme.sources
     sources = [source] if source and len(listed) < 2 else listed
-    targets_known = list(tags) or ([target] if target else request.readme.targets[:1])
-    if tags and not sources and set(request.readme.targets) <= set(tags):
+    targets_known = list(tags) or ([target] if target else facts.readme.targets[:1])
+    if tags and not sources and set(facts.readme.targets) <= set(tags):
         sources = list(tags)  # our own exports translate between all their languages
     unk = vocabulary.index("<unk>") if "<unk>" in vocabulary else None
     if unk is None:
         raise refusal(folder / _VOCABULARY, "<unk>", "a piece of the vocabulary", None)
-    pairs = chosen_pairs(folder, every_pair(sources, targets_known), request.pair, tags)
+    pairs = chosen_pairs(folder, every_pair(sources, targets_known), facts.pair, tags)
     return _foreign_text(
-        request,
+        facts,
         pairs,
         tags,
         unk,
         source_begin=[TARGET_TAG] if tags else [],
-        source_end=[vocabulary[request.special_ids["eos"]]],
+        source_end=[vocabulary[facts.special_ids["eos"]]],
         models=_models(files),
         vocabularies=vocabularies,
         files=files,
@@ -140,7 +140,7 @@ def _marian(request: Request) -> ForeignText:
 
 
 def _foreign_text(
-    request: Request,
+    facts: ModelFacts,
     pairs: Sequence[Pair],
     tags: Mapping[str, str],
     unk_id: int,
@@ -155,7 +155,7 @@ def _foreign_text(
     """Returns a tokenizer for text as typed, with the tags of the languages that are translated."""
     settings = TokenizerSettings(
         tags=used_tags(tags, pairs),
-        special_ids={**request.special_ids, "unk": unk_id},
+        special_ids={**facts.special_ids, "unk": unk_id},
         source_begin=source_begin,
         source_end=source_end,
         target_begin=target_begin,
@@ -164,9 +164,9 @@ def _foreign_text(
     return ForeignText(settings=settings, models=models, vocabularies=vocabularies, pairs=pairs, files=files)
 
 
-def _exported(request: Request, own: Fields) -> ForeignText:
+def _exported(facts: ModelFacts, own: Fields) -> ForeignText:
     """Returns the tokenizer of an exported checkpoint of ours: the models' own ids, our preparation."""
-    files = [request.folder / name for name in _MARIAN]
+    files = [facts.folder / name for name in _MARIAN]
     processor = load_sentencepiece(files[0])
     tags = own.text_by_name("language_tags")
     return ForeignText(
@@ -178,7 +178,7 @@ def _exported(request: Request, own: Fields) -> ForeignText:
         ),
         models=_models(files),
         vocabularies={},
-        pairs=chosen_pairs(request.folder, own.pairs("pairs"), request.pair, tags),
+        pairs=chosen_pairs(facts.folder, own.pairs("pairs"), facts.pair, tags),
         files=[*files, own.path],
     )
 
@@ -189,8 +189,8 @@ def _models(files: Sequence[Path]) -> dict[str, Path]:
     return {SHARED_FILE: files[0]} if is_one else {SOURCE_FILE: files[0], TARGET_FILE: files[1]}
 
 
-def _m2m(request: Request) -> ForeignText:
-    folder, settings = request.folder, request.settings()
+def _m2m(facts: ModelFacts) -> ForeignText:
+    folder, settings = facts.folder, facts.settings()
     numbered = read_json(folder / _VOCABULARY)
     # transformers 5 does not save M2M100's languages.
     names = _languages(folder, [f"__{code}__" for code in _M2M_LANGUAGES.split()])
@@ -200,11 +200,11 @@ def _m2m(request: Request) -> ForeignText:
     files = [folder / _FAIRSEQ, folder / _VOCABULARY]
     is_small = "small100" in f"{settings.text('tokenizer_class')} {folder.name}".lower().replace("-", "")
     begin, target_begin = (TARGET_TAG, []) if is_small else (SOURCE_TAG, [TARGET_TAG])
-    return _tagged(request, pieces, names, [begin], ["</s>"], target_begin, files)
+    return _tagged(facts, pieces, names, [begin], ["</s>"], target_begin, files)
 
 
-def _fairseq(request: Request) -> ForeignText:
-    folder, settings = request.folder, request.settings()
+def _fairseq(facts: ModelFacts) -> ForeignText:
+    folder, settings = facts.folder, facts.settings()
     path, model = _model(folder, _FAIRSEQ)
     names = _languages(folder)
     own = pieces_of(load_sentencepiece(path, model))
@@ -215,8 +215,8 @@ def _fairseq(request: Request) -> ForeignText:
     if is_old_mbart or settings.get("legacy_behaviour"):
         begin, end = [], ["</s>", SOURCE_TAG]
     if not is_old_mbart:
-        return _tagged(request, pieces, names, begin, end, target_begin, [path], model)
-    found = _tagged(request, pieces, names, begin, end, [], [path], model)
+        return _tagged(facts, pieces, names, begin, end, target_begin, [path], model)
+    found = _tagged(facts, pieces, names, begin, end, [], [path], model)
     targets = list(dict.fromkeys(target for _, target in found.pairs))
     if len(targets) > 1:
         raise CheckpointError(f"{folder} begins each translation with its language: name one with `--pair`")
@@ -224,7 +224,7 @@ def _fairseq(request: Request) -> ForeignText:
 
 
 def _tagged(
-    request: Request,
+    facts: ModelFacts,
     pieces: Sequence[str],
     names: Sequence[str],
     source_begin: Sequence[str],
@@ -236,46 +236,46 @@ def _tagged(
     """Returns a tokenizer whose languages are the tags that it lists; the first file is its model."""
     tags = language_tags(names)
     return _foreign_text(
-        request,
-        chosen_pairs(request.folder, every_pair(tags, tags), request.pair, tags),
+        facts,
+        chosen_pairs(facts.folder, every_pair(tags, tags), facts.pair, tags),
         tags,
         pieces.index("<unk>"),
         source_begin=source_begin,
         source_end=source_end,
         target_begin=target_begin,
         models={SHARED_FILE: model or files[0]},
-        vocabularies={SHARED_VOCABULARY: _of_all_rows(request, pieces)},
-        files=[*files, *present(request.folder, _SPECIALS)],
+        vocabularies={SHARED_VOCABULARY: _of_all_rows(facts, pieces)},
+        files=[*files, *present(facts.folder, _SPECIALS)],
     )
 
 
-def _t5(request: Request) -> ForeignText:
-    folder = request.folder
+def _t5(facts: ModelFacts) -> ForeignText:
+    folder = facts.folder
     path, model = _model(folder, _T5)
     processor = load_sentencepiece(path, model)
     own = pieces_of(processor)
     tags = language_tags(piece for piece in own if bare_tag(piece))
-    tasks = _tasks(request.config)
-    languages = request.readme.sources or list(tags)
+    tasks = _tasks(facts.config)
+    languages = facts.readme.sources or list(tags)
     known = every_pair(languages, tags) if tags else list(tasks)
-    if len(known) > 1 and not tags and request.pair is None:
+    if len(known) > 1 and not tags and facts.pair is None:
         choices = ", ".join("-".join(each) for each in known)
         raise CheckpointError(f"{folder} names the task in the text: choose one with `--pair`, of {choices}")
     # A model that was trained further may keep the tasks of the first training.
-    pairs = chosen_pairs(folder, known if tags or request.pair is None else [], request.pair, tags)
+    pairs = chosen_pairs(folder, known if tags or facts.pair is None else [], facts.pair, tags)
     text = "" if tags else tasks.get(pairs[0], "")
     prefix = [
         piece if piece in own else own[processor.unk_id()] for piece in processor.encode(text, out_type=str)
     ]
     return _foreign_text(
-        request,
+        facts,
         pairs,
         tags,
         processor.unk_id(),
         source_begin=[TARGET_TAG] if tags else prefix,
-        source_end=[own[request.special_ids["eos"]]],
+        source_end=[own[facts.special_ids["eos"]]],
         models={SHARED_FILE: model or path},
-        vocabularies={SHARED_VOCABULARY: _of_all_rows(request, own)},
+        vocabularies={SHARED_VOCABULARY: _of_all_rows(facts, own)},
         files=[path],
     )
 
@@ -317,12 +317,12 @@ def _ordered(path: Path, numbered: Mapping[str, object], rows: int) -> list[str]
     return [f"<unused{id_}>" if piece is None else piece for id_, piece in enumerate(pieces)]
 
 
-def _of_all_rows(request: Request, pieces: Sequence[str]) -> list[str]:
+def _of_all_rows(facts: ModelFacts, pieces: Sequence[str]) -> list[str]:
     """Returns as many pieces as the network has rows."""
-    rows = request.sizes[0]
+    rows = facts.sizes[0]
     if len(pieces) > rows:
         requirement = f"at least {len(pieces)}, as the tokenizer has"
-        raise refusal(request.config.path, "vocab_size", requirement, rows)
+        raise refusal(facts.config.path, "vocab_size", requirement, rows)
     return filled(pieces, rows)
 
 

@@ -8,7 +8,7 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.marian.file import MarianFile, read_marian_shortlist
 from model.checkpoint.importing.formats.marian.folder import (
     MarianFolder,
-    Vocabulary,
+    MarianVocabulary,
     has_marian_weights,
     open_folder,
     read_vocabulary,
@@ -63,7 +63,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     )
 
 
-def _decoding(folder: MarianFolder, vocabulary: Vocabulary) -> Mapping[str, object]:
+def _decoding(folder: MarianFolder, vocabulary: MarianVocabulary) -> Mapping[str, object]:
     """Returns the options of the decoder's configuration; Marian never produces `<unk>` unless told to."""
     if folder.number("word-penalty", 0):
         raise refusal(folder.path, "word-penalty", "0", folder.number("word-penalty", 0))

@@ -195,7 +195,7 @@ def _first(paths: Sequence[Path]) -> Path | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vocabulary:
+class MarianVocabulary:
     """The vocabularies of both sides.
 
     Attributes:
@@ -249,7 +249,7 @@ class Vocabulary:
         return vocabulary_lists(*(filled(pieces, rows) for pieces in self.pieces))
 
 
-def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> Vocabulary:
+def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> MarianVocabulary:
     """Reads the vocabularies of a model.
 
     Args:
@@ -272,7 +272,7 @@ def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> Vocabulary:
             raise refusal(path, "size", f"at most {size}, the rows of the embedding", len(pieces))
     ends, unknowns = (_common_id(folder, (source, target), piece) for piece in (_END, _UNKNOWN))
     names = (SHARED_FILE,) if paths[0] == paths[1] else (SOURCE_FILE, TARGET_FILE)
-    return Vocabulary(
+    return MarianVocabulary(
         pieces=(source, target),
         eos_id=ends,
         unk_id=unknowns,
