@@ -98,8 +98,8 @@ class ActiveModels:
             agree=self._agree,
         )
         await registry.update()
-        self._metrics.watch_memory(backend.memory)
-        self._metrics.watch_graphs(backend.graphs)
+        self._metrics.watch("gpu_memory_bytes", backend.memory)
+        self._metrics.watch("cuda_graphs", backend.graphs)
         scheduler.publish_metrics()
         service = self._new_service(registry, scheduler)
         self._scheduler = scheduler

@@ -73,7 +73,7 @@ class Context:
             self.usage = Usage(process.folder / "usage", process.index)
             self.files = FileStore(*limits, process.folder / "files" / str(process.index))
             self.file_jobs = FileJobs(self.files, *limits, process.folder / "jobs")
-        self.metrics.watch_keys(lambda: self.keys.uses)
+        self.metrics.watch("requests_by_key", lambda: self.keys.uses)
 
     @classmethod
     def of(cls, settings: Settings, process: ServiceProcess | None = None) -> "Context":

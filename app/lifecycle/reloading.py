@@ -124,11 +124,11 @@ class Reloader:
                 logger.info("reload postponed; checkpoint files changed while they were loaded")
             else:
                 logger.error("reload failed; the current models go on", extra=describe_failure(failure))
-                self._metrics.count_reload("failed")
+                self._metrics.count("reloads", "failed")
         else:
             outcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome, **self._active_models.describe()})
-            self._metrics.count_reload(outcome)
+            self._metrics.count("reloads", outcome)
         await self._retire()
 
     async def _is_still_changing(self) -> bool:

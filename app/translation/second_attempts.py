@@ -63,11 +63,11 @@ class SecondAttempts:
             (result,) = await self._scheduler.submit([(model, request)], deadline, client=client)
         except (UnavailableError, DeadlinePassedError, TranslationError):
             # A translation that looks broken is worth more than none.
-            self._metrics.count_second_attempt("impossible")
+            self._metrics.count("degenerate_retries", "impossible")
             return first
         sentence = better_of(first, request, result)
         kept = sentence.diagnosis is not None and sentence.diagnosis.kept
-        self._metrics.count_second_attempt("kept" if kept else "discarded")
+        self._metrics.count("degenerate_retries", "kept" if kept else "discarded")
         return sentence
 
 

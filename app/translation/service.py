@@ -165,7 +165,7 @@ class TranslationService:
             self._metrics.count_translated(pair, source, target)
             for sentence in own:
                 if sentence.diagnosis is not None:
-                    self._metrics.count_degenerate(sentence.diagnosis.kind)
+                    self._metrics.count("degenerate_output", sentence.diagnosis.kind)
             job.advance(own)
 
 

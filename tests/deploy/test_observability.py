@@ -26,9 +26,9 @@ OF_THE_TARGET = {"instance", "job"}
 def published() -> dict[str, set[str]]:
     """Each series of the service with its labels, `le` included."""
     metrics = Metrics()
-    metrics.watch_memory(lambda: {"allocated": 1})
-    metrics.watch_graphs(lambda: {"recorded": 1})
-    metrics.watch_keys(lambda: {"somebody": 1})
+    metrics.watch("gpu_memory_bytes", lambda: {"allocated": 1})
+    metrics.watch("cuda_graphs", lambda: {"recorded": 1})
+    metrics.watch("requests_by_key", lambda: {"somebody": 1})
     families = {family.name: family for family in metrics.registry.collect()}
     collectors = set(metrics.registry._collector_to_names)
     labels = {c._name: set(c._labelnames) for c in collectors if hasattr(c, "_labelnames")}

@@ -28,9 +28,9 @@ def _row(family: Metric, labels: tuple[str, ...]) -> str:
 
 def _table() -> str:
     metrics = Metrics()
-    metrics.watch_memory(lambda: {"allocated": 1})
-    metrics.watch_graphs(lambda: {"recorded": 1})
-    metrics.watch_keys(lambda: {"somebody": 1})
+    metrics.watch("gpu_memory_bytes", lambda: {"allocated": 1})
+    metrics.watch("cuda_graphs", lambda: {"recorded": 1})
+    metrics.watch("requests_by_key", lambda: {"somebody": 1})
     families = [family for family in metrics.registry.collect() if family.name.startswith(PREFIX)]
     labels = {family.name: tuple(set(_seen(family)) - {"le"}) for family in families} | _labels(metrics)
     rows = [_row(family, labels[family.name]) for family in families]
