@@ -42,25 +42,6 @@ class SumByName(dict[Name, int]):
         return total
 
 
-def fits(need: int, *, mine: int, free: int) -> bool:
-    """Whether a client may take more.
-
-    Args:
-        need: The amount that it asks for.
-        mine: The amount that it has.
-        free: The amount that is free.
-    """
-    return need <= free and (mine == 0 or mine + need <= ALPHA * (free - need))
-
-
-def excess(need: int, *, mine: int, free: int) -> int:
-    """The amount that the client, or if it has nothing any client, must give back before `need` fits."""
-    missing = max(need - free, 0)
-    if mine == 0:
-        return missing
-    return max(missing, -((ALPHA * (free - need) - mine - need) // (1 + ALPHA)))
-
-
 class Quota:
     """A bounded resource, of which every client may take its share.
 
@@ -68,22 +49,31 @@ class Quota:
         size: How much of the resource there is.
 
     Attributes:
+        size: As given.
         taken: How much of it is in use.
+        of_client: How much of it each client has.
     """
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self.taken = 0
-        self._size = size
-        self._of_client: SumByName[str] = SumByName()
+        self.of_client: SumByName[str] = SumByName()
 
     def fits(self, amount: int, client: str) -> bool:
-        """Whether a client may take an amount."""
-        return fits(amount, mine=self._of_client[client], free=self._size - self.taken)
+        """Returns whether a client may take an amount."""
+        mine, left = self.of_client[client], self.size - self.taken - amount
+        return left >= 0 and (mine == 0 or mine + amount <= ALPHA * left)
+
+    def excess(self, amount: int, client: str) -> int:
+        """Returns what the client, or if it has nothing any client, must give back before an amount fits."""
+        mine, left = self.of_client[client], self.size - self.taken - amount
+        missing = max(-left, 0)
+        return missing if mine == 0 else max(missing, -((ALPHA * left - mine - amount) // (1 + ALPHA)))
 
     def take(self, amount: int, client: str) -> None:
         """Take an amount for a client, or return it if it is negative."""
         self.taken += amount
-        self._of_client.add(client, amount)
+        self.of_client.add(client, amount)
 
 
 class MeasuredRate:

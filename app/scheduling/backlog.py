@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.admission import quota
-from app.admission.quota import SumByName
+from app.admission.quota import Quota, SumByName
 from app.backend import Model
 from app.scheduling.fair_queue import FairQueue
 from model.decode_request import DecodeRequest
@@ -48,13 +47,13 @@ class SentenceJob:
         self.cost = max(self.rows * len(self.request.source_ids), 1)
 
 
-class RowQuota:
+class RowLimit:
     """How many rows a client may have decoded at a time.
 
     Every row in a batch makes the steps longer for all clients. However fair the queue is, a client with 60
     requests in flight would make a client with a single request wait many times as long for each token.
     Therefore each client may have at most as many rows decoded at a time as the least demanding client wanted
-    recently, or a stated minimum if that is more. A client that is alone has no quota. The quota leaves part
+    recently, or a stated minimum if that is more. A client that is alone has no limit. The limit leaves part
     of the machine unused on purpose: a running sentence keeps its rows to its end, so the next short request
     would otherwise find all rows taken.
 
@@ -113,35 +112,25 @@ class Backlog:
 
     Args:
         max_queued_tokens: Highest total cost of the waiting sentences.
-        fair_rows: The minimum of the row quota.
+        fair_rows: The minimum of the row limit.
 
     Attributes:
-        queued_tokens: Total cost of the waiting sentences.
-        is_rationed: Whether clients had a row quota at the last call of `first`.
-        row_quota: Limits the rows of each client in the engines.
+        tokens: Total cost of the waiting sentences, and how much more fits.
+        is_rationed: Whether clients had a row limit at the last call of `first`.
+        row_limit: Limits the rows of each client in the engines.
     """
 
     def __init__(self, max_queued_tokens: int, *, fair_rows: int) -> None:
-        self.max_queued_tokens = max_queued_tokens
-        self.queued_tokens = 0
+        self.tokens = Quota(max_queued_tokens)
         self.is_rationed = False
         self._num_jobs = 0
         self._queues: dict[Model, FairQueue[SentenceJob]] = {}
         self._tokens_of_model: SumByName[Model] = SumByName()
-        self._tokens_of_client: SumByName[str] = SumByName()
         self._taken_rows: SumByName[str] = SumByName()
-        self.row_quota = RowQuota(fair_rows)
+        self.row_limit = RowLimit(fair_rows)
 
     def __len__(self) -> int:
         return self._num_jobs
-
-    def has_capacity(self, cost: int, client: str) -> bool:
-        """Whether sentences of this cost may join a client's queue."""
-        return quota.fits(cost, mine=self._tokens_of_client[client], free=self._free)
-
-    def excess(self, cost: int, client: str) -> int:
-        """The cost that must leave the queue before sentences of this cost may join a client's queue."""
-        return quota.excess(cost, mine=self._tokens_of_client[client], free=self._free)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -157,18 +146,18 @@ class Backlog:
 
         That is its own waiting sentences, and at most as much of each other client.
         """
-        mine = self._tokens_of_client[client]
-        others = (tokens for other, tokens in self._tokens_of_client.items() if other != client)
+        mine = self.tokens.of_client[client]
+        others = (tokens for other, tokens in self.tokens.of_client.items() if other != client)
         return mine + sum(min(tokens, mine) for tokens in others)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
-        """Queue jobs; the caller has checked `has_capacity`."""
+        """Queue jobs; the caller has checked that they fit."""
         for job in jobs:
             queue = self._queues.get(job.model)
             if queue is None:
                 queue = self._queues[job.model] = FairQueue()
             queue.add(job)
-            self.row_quota.add(job.client, job.rows, job.arrival)
+            self.row_limit.add(job.client, job.rows, job.arrival)
             self._count(job, 1)
 
     def remove(self, job: SentenceJob) -> bool:
@@ -180,14 +169,14 @@ class Backlog:
         queue = self._queues.get(job.model)
         if queue is None or not queue.remove(job):
             return False
-        self.row_quota.remove(job.client, job.rows)
+        self.row_limit.remove(job.client, job.rows)
         self._count(job, -1)
         return True
 
     def first(self, model: Model, now: float) -> SentenceJob | None:
         """The next sentence of a checkpoint; removes sentences whose deadline has passed on the way."""
         queue = self._queues.get(model)
-        limit = self.row_quota.limit(now)
+        limit = self.row_limit.limit(now)
         self.is_rationed = math.isfinite(limit)
         while queue is not None:
             job = queue.first(lambda job: self._may_run(job, limit))
@@ -205,13 +194,9 @@ class Backlog:
     def give_back(self, job: SentenceJob) -> None:
         """Record that a sentence has left its engine."""
         self._taken_rows.add(job.client, -job.rows)
-        self.row_quota.remove(job.client, job.rows)
+        self.row_limit.remove(job.client, job.rows)
         for queue in self._queues.values():
             queue.resume(job.client)
-
-    @property
-    def _free(self) -> int:
-        return self.max_queued_tokens - self.queued_tokens
 
     def _may_run(self, job: SentenceJob, limit: float) -> bool:
         taken = self._taken_rows[job.client]
@@ -219,8 +204,7 @@ class Backlog:
 
     def _count(self, job: SentenceJob, sign: int) -> None:
         self._num_jobs += sign
-        self.queued_tokens += sign * job.cost
+        self.tokens.take(sign * job.cost, job.client)
         self._tokens_of_model.add(job.model, sign * job.cost)
-        self._tokens_of_client.add(job.client, sign * job.cost)
         if job.model not in self._tokens_of_model:
             del self._queues[job.model]

@@ -131,8 +131,8 @@ class Dispatcher:
         """
         cost, client = sum(job.cost for job in jobs), jobs[0].client
         with self._lock:
-            if not self._backlog.has_capacity(cost, client):
-                return self._backlog.excess(cost, client)
+            if not self._backlog.tokens.fits(cost, client):
+                return self._backlog.tokens.excess(cost, client)
             self._backlog.add(jobs)
         return 0
 
@@ -225,7 +225,7 @@ class Dispatcher:
         """
         candidates = self._candidates(job)
         loads = [each.load for each in candidates]
-        # While rows are rationed, sentences that wait for their client's row quota are no work yet.
+        # While rows are rationed, sentences that wait for their client's row limit are no work yet.
         waiting = job.cost if self._backlog.is_rationed else self._backlog.tokens_of(job.model)
         work = sum(loads) + waiting
         return len(candidates) * (slot.load + job.cost) <= work or slot.load == min(loads)
@@ -245,7 +245,7 @@ class Dispatcher:
                 min(candidates, key=lambda slot: slot.load).wake()
 
     def _release(self, job: SentenceJob) -> WorkerSlot | None:
-        """The slot of the worker that held a sentence until now; its row quota is free again."""
+        """The slot of the worker that held a sentence until now; its rows are free again."""
         slot = self._holders.pop(job, None)
         if slot is not None:
             self._backlog.give_back(job)

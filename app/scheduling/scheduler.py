@@ -136,7 +136,7 @@ class Scheduler:
         """Show this scheduler's workers and queue in the metrics, in place of another scheduler's."""
         self._metrics.watch_queue(
             lambda: len(self._backlog),
-            lambda: self._backlog.queued_tokens,
+            lambda: self._backlog.tokens.taken,
             max_tokens=self.max_queued_tokens,
             workers=len(self.workers),
         )
@@ -149,12 +149,12 @@ class Scheduler:
 
     def set_fair_rows(self, rows: int) -> None:
         """Set how many hypotheses every client may have decoded at a time, however little the others want."""
-        self._backlog.row_quota.minimum = rows
+        self._backlog.row_limit.minimum = rows
 
     @property
     def max_queued_tokens(self) -> int:
         """Highest total cost of the waiting sentences, and so the highest cost of one request."""
-        return self._backlog.max_queued_tokens
+        return self._backlog.tokens.size
 
     def require_capacity(self, client: str, deadline: float) -> None:
         """Reject a request early that could not be queued or would be too late, before any work goes into it.
@@ -170,8 +170,8 @@ class Scheduler:
         """
         if self._is_draining:
             raise DrainingError
-        if not self._backlog.has_capacity(1, client):
-            raise QueueFullError(self._rate.seconds_for(self._backlog.excess(1, client)))
+        if not self._backlog.tokens.fits(1, client):
+            raise QueueFullError(self._rate.seconds_for(self._backlog.tokens.excess(1, client)))
         self._require_time(client, deadline)
 
     async def submit(
@@ -255,7 +255,7 @@ class Scheduler:
     def _record_step(self, results: StepResults, seconds: float) -> None:
         """Pass the results of an engine's call to the event loop; called by workers."""
         # Throughput with an empty queue says nothing about how long a queue takes.
-        if self._backlog.queued_tokens:
+        if self._backlog.tokens.taken:
             self._rate.record(sum(job.cost for job, _ in results.finished), seconds)
         for _, outcome in results.finished:
             if (reason := failure_reason(outcome)) is not None:
@@ -274,7 +274,7 @@ class Scheduler:
     def _require_time(self, client: str, deadline: float) -> None:
         """The wait of one client is only added up if the whole queue might take too long."""
         longest = (deadline - time.monotonic()) * _PREDICTION_MARGIN
-        may_be_late = self._rate.predict(self._backlog.queued_tokens) > longest
+        may_be_late = self._rate.predict(self._backlog.tokens.taken) > longest
         if may_be_late and self._rate.predict(self._dispatcher.tokens_before(client)) > longest:
             raise DeadlinePassedError
 
@@ -282,8 +282,8 @@ class Scheduler:
         cost = sum(job.cost for job in jobs)
         if self._is_draining:
             raise DrainingError
-        if cost > self._backlog.max_queued_tokens:
-            raise TextTooLongError("q", "MAX_QUEUED_TOKENS", self._backlog.max_queued_tokens, cost)
+        if cost > self.max_queued_tokens:
+            raise TextTooLongError("q", "MAX_QUEUED_TOKENS", self.max_queued_tokens, cost)
         pending = PendingRequest(jobs, listener)
         excess = self._dispatcher.put(jobs)
         if excess:
@@ -327,7 +327,7 @@ class Scheduler:
             decoding = [job for job in unanswered if job.taken is not None]
             self._metrics.count_cancelled(queued=len(unanswered) - len(decoding), decoding=len(decoding))
             # The engines have worked on these: the rate does not fall with every client that leaves.
-            if self._backlog.queued_tokens:
+            if self._backlog.tokens.taken:
                 self._rate.record(sum(job.cost for job in decoding), 0.0)
 
     def _resolve(self) -> None:

@@ -81,11 +81,11 @@ class Admissions(RuleBasedStateMachine):
     @invariant()
     def the_sums_are_exact(self) -> None:
         assert self.gate.num_requests == len(self.held) <= REQUESTS
-        assert self.gate._requests._of_client == Counter(client for client, _ in self.held.values())
+        assert self.gate._requests.of_client == Counter(client for client, _ in self.held.values())
         num_bytes: Counter[str] = Counter()
         for client, size in self.held.values():
             num_bytes[client] += size
-        assert self.gate._bytes._of_client == +num_bytes
+        assert self.gate._bytes.of_client == +num_bytes
 
     @invariant()
     def there_is_room_for_another_client(self) -> None:
@@ -122,7 +122,7 @@ def test_bytes_are_shared_like_requests() -> None:
     gate.admit("modest", 5000)
     with pytest.raises(OverloadedError):
         second.assign("modest", 3000)
-    assert gate._bytes._of_client == {"greedy": 3100, "modest": 5000}
+    assert gate._bytes.of_client == {"greedy": 3100, "modest": 5000}
 
 
 def test_a_refusal_tells_when_the_requests_in_progress_will_have_been_answered() -> None:

@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission.quota import ALPHA, MeasuredRate, excess, fits
+from app.admission.quota import ALPHA, MeasuredRate, Quota
 
 SIZE = 1000
 
 
 def fill(size: int, clients: int) -> list[int]:
     """Clients take one at a time, in turn, for as long as any of them may; returns what each has."""
-    has = [0] * clients
-    grew = True
-    while grew:
-        grew = False
-        for client in range(clients):
-            if fits(1, mine=has[client], free=size - sum(has)):
-                has[client] += 1
-                grew = True
-    return has
+    quota = Quota(size)
+    names = list(map(str, range(clients)))
+    while any(quota.fits(1, name) for name in names):
+        for name in names:
+            if quota.fits(1, name):
+                quota.take(1, name)
+    return [quota.of_client[name] for name in names]
 
 
 def test_a_lone_client_gets_four_fifths() -> None:
@@ -38,21 +36,27 @@ def test_greedy_clients_get_equal_shares_and_leave_some() -> None:
 
 
 def test_a_client_that_has_nothing_gets_what_is_free() -> None:
-    assert fits(SIZE, mine=0, free=SIZE)
-    assert fits(1, mine=0, free=1)
-    assert not fits(1, mine=0, free=0)
-    assert not fits(2, mine=0, free=1)
+    quota = Quota(SIZE)
+    assert quota.fits(SIZE, "new")
+    quota.take(SIZE - 1, "other")
+    assert quota.fits(1, "new")
+    assert not quota.fits(2, "new")
+    quota.take(1, "other")
+    assert not quota.fits(1, "new")
 
 
 @given(st.integers(1, 2000), st.integers(0, SIZE), st.integers(0, SIZE))
 def test_what_is_too_much_fits_once_the_excess_is_gone(need: int, mine: int, others: int) -> None:
-    mine = min(mine, SIZE - others) if others <= SIZE else 0
-    free = SIZE - mine - others
-    missing = excess(need, mine=mine, free=free)
-    assert (missing == 0) == fits(need, mine=mine, free=free)
-    if 0 < missing < mine:
-        assert fits(need, mine=mine - missing, free=free + missing)
-        assert not fits(need, mine=mine - missing + 1, free=free + missing - 1)
+    quota = Quota(SIZE)
+    quota.take(others, "other")
+    quota.take(min(mine, SIZE - others), "me")
+    missing = quota.excess(need, "me")
+    assert (missing == 0) == quota.fits(need, "me")
+    if 0 < missing < quota.of_client["me"]:
+        quota.take(1 - missing, "me")
+        assert not quota.fits(need, "me")
+        quota.take(-1, "me")
+        assert quota.fits(need, "me")
 
 
 def test_a_rate_before_and_after_measuring() -> None:

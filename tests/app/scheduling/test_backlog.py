@@ -1,4 +1,4 @@
-"""The backlog: order, cost, bounds, and the row quota with a clock that is moved by hand."""
+"""The backlog: order, cost, bounds, and the row limit with a clock that is moved by hand."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowQuota, SentenceJob
+from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowLimit, SentenceJob
 from model.decode_request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")
@@ -41,21 +41,21 @@ def test_sentences_past_their_deadline_are_removed() -> None:
     early, late = job(3, deadline=10.0), job(4, deadline=50.0)
     backlog = backlog_of(early, late)
     assert backlog.first("m", now=10.0) is late
-    assert (len(backlog), backlog.queued_tokens) == (1, 4)
+    assert (len(backlog), backlog.tokens.taken) == (1, 4)
     assert backlog.first("m", now=50.0) is None
-    assert (len(backlog), backlog.queued_tokens) == (0, 0)
+    assert (len(backlog), backlog.tokens.taken) == (0, 0)
 
 
 def test_removing_frees_room() -> None:
     first, second = job(40), job(50)
     backlog = backlog_of(first, second, max_queued=100)
-    assert backlog.has_capacity(10, "another")
-    assert not backlog.has_capacity(11, "another")
-    assert (backlog.excess(10, "another"), backlog.excess(11, "another")) == (0, 1)
+    assert backlog.tokens.fits(10, "another")
+    assert not backlog.tokens.fits(11, "another")
+    assert (backlog.tokens.excess(10, "another"), backlog.tokens.excess(11, "another")) == (0, 1)
     assert backlog.remove(first)
     assert not backlog.remove(first)
     assert not backlog.remove(job(1, model="unknown"))
-    assert backlog.has_capacity(50, "another")
+    assert backlog.tokens.fits(50, "another")
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 120), st.booleans()), max_size=60))
@@ -65,19 +65,19 @@ def test_one_client_is_served_in_order_of_arrival(shapes: list[tuple[str, int, b
     kept = [each for each, (_, _, is_kept) in zip(jobs, shapes, strict=True) if is_kept]
     for each in jobs:
         assert each in kept or backlog.remove(each)
-    assert backlog.queued_tokens == sum(each.cost for each in kept)
+    assert backlog.tokens.taken == sum(each.cost for each in kept)
     for model in "ab":
         for expected in (each for each in kept if each.model == model):
             assert backlog.first(model, now=0) is expected
             backlog.remove(expected)
-    assert (len(backlog), backlog.queued_tokens) == (0, 0)
+    assert (len(backlog), backlog.tokens.taken) == (0, 0)
 
 
 def test_one_client_leaves_room_for_another() -> None:
     backlog = backlog_of(job(80, client="greedy"), max_queued=100)
-    assert not backlog.has_capacity(1, "greedy")
-    assert backlog.excess(1, "greedy") == 1
-    assert backlog.has_capacity(20, "modest")
+    assert not backlog.tokens.fits(1, "greedy")
+    assert backlog.tokens.excess(1, "greedy") == 1
+    assert backlog.tokens.fits(20, "modest")
 
 
 def test_clients_take_turns_in_each_checkpoint() -> None:
@@ -89,7 +89,7 @@ def test_clients_take_turns_in_each_checkpoint() -> None:
         backlog.give_back(found)
         order.append(found.client)
     assert "".join(order) == "ababab"
-    assert (len(backlog), backlog.queued_tokens, backlog.tokens_of("other")) == (1, 10, 10)
+    assert (len(backlog), backlog.tokens.taken, backlog.tokens_of("other")) == (1, 10, 10)
 
 
 def test_a_client_waits_for_its_own_sentences_and_as_much_of_each_other() -> None:
@@ -140,72 +140,72 @@ def test_nothing_remains_once_all_sentences_have_ended(actions: list[tuple[str, 
             backlog.give_back(taken.pop(number % len(taken)))
         elif action == "leave" and waiting:
             assert backlog.remove(waiting.pop(number % len(waiting)))
-        assert (len(backlog), backlog.queued_tokens) == (len(waiting), sum(each.cost for each in waiting))
+        assert (len(backlog), backlog.tokens.taken) == (len(waiting), sum(each.cost for each in waiting))
         assert taken or not waiting or backlog.first("m", now / 5) is not None, "some sentence may always run"
     for each in taken:
         backlog.give_back(each)
     for each in waiting:
         assert backlog.remove(each)
     remains = (
-        backlog._tokens_of_client,
+        backlog.tokens.of_client,
         backlog._tokens_of_model,
         backlog._taken_rows,
-        backlog.row_quota._wanted,
+        backlog.row_limit._wanted,
     )
     assert remains == ({}, {}, {}, {})
 
 
-# The row quota
+# The row limit
 
 
 def later(spans: float) -> float:
     return spans * SPAN_SECONDS
 
 
-def test_a_lone_client_has_no_quota() -> None:
-    quota = RowQuota(MINIMUM)
-    assert quota.limit(0.0) == math.inf
+def test_a_lone_client_has_no_row_limit() -> None:
+    row_limit = RowLimit(MINIMUM)
+    assert row_limit.limit(0.0) == math.inf
     for span in range(5):
-        quota.add("greedy", 60, later(span))
-        assert quota.limit(later(span)) == math.inf
+        row_limit.add("greedy", 60, later(span))
+        assert row_limit.limit(later(span)) == math.inf
 
 
 def test_a_new_client_is_taken_for_modest() -> None:
-    quota = RowQuota(MINIMUM)
-    quota.add("greedy", 240, later(0))
-    quota.add("greedy", 0, later(1))
-    assert quota.limit(later(1.5)) == math.inf
-    quota.add("other", 240, later(1.5))
-    assert quota.limit(later(1.5)) == MINIMUM
-    assert quota.limit(later(2.6)) == 240, "both are greedy"
+    row_limit = RowLimit(MINIMUM)
+    row_limit.add("greedy", 240, later(0))
+    row_limit.add("greedy", 0, later(1))
+    assert row_limit.limit(later(1.5)) == math.inf
+    row_limit.add("other", 240, later(1.5))
+    assert row_limit.limit(later(1.5)) == MINIMUM
+    assert row_limit.limit(later(2.6)) == 240, "both are greedy"
 
 
-def test_the_least_demanding_client_sets_the_quota() -> None:
-    quota = RowQuota(MINIMUM)
+def test_the_least_demanding_client_sets_the_row_limit() -> None:
+    row_limit = RowLimit(MINIMUM)
     for span in range(3):
-        quota.add("greedy", 100, later(span))
+        row_limit.add("greedy", 100, later(span))
         for _ in range(20):
-            quota.add("modest", 12, later(span))
-            quota.remove("modest", 12)
-    assert quota.limit(later(2)) == 12
+            row_limit.add("modest", 12, later(span))
+            row_limit.remove("modest", 12)
+    assert row_limit.limit(later(2)) == 12
 
 
 def test_a_client_that_left_is_forgotten_after_two_spans() -> None:
-    quota = RowQuota(MINIMUM)
-    quota.add("greedy", 100, later(0))
-    quota.add("modest", 4, later(0.5))
-    quota.remove("modest", 4)
-    assert quota.limit(later(0.9)) == MINIMUM
-    assert quota.limit(later(1.1)) == MINIMUM
-    assert quota.limit(later(2.2)) == math.inf
+    row_limit = RowLimit(MINIMUM)
+    row_limit.add("greedy", 100, later(0))
+    row_limit.add("modest", 4, later(0.5))
+    row_limit.remove("modest", 4)
+    assert row_limit.limit(later(0.9)) == MINIMUM
+    assert row_limit.limit(later(1.1)) == MINIMUM
+    assert row_limit.limit(later(2.2)) == math.inf
 
 
 def test_a_long_pause_is_no_span() -> None:
-    quota = RowQuota(MINIMUM)
-    quota.add("a", 4, later(0))
-    quota.remove("a", 4)
-    quota.add("b", 4, later(100))
-    assert quota.limit(later(100)) == math.inf
+    row_limit = RowLimit(MINIMUM)
+    row_limit.add("a", 4, later(0))
+    row_limit.remove("a", 4)
+    row_limit.add("b", 4, later(100))
+    assert row_limit.limit(later(100)) == math.inf
 
 
 STEPS = st.lists(
@@ -214,18 +214,18 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_the_quota_keeps_nothing_of_clients_that_left(steps: list[tuple[str, int, float, bool]]) -> None:
-    quota, now = RowQuota(MINIMUM), 0.0
+def test_the_row_limit_keeps_nothing_of_clients_that_left(steps: list[tuple[str, int, float, bool]]) -> None:
+    row_limit, now = RowLimit(MINIMUM), 0.0
     open_: list[tuple[str, int]] = []
     for client, rows, wait, ends in steps:
         now += later(wait)
-        quota.add(client, rows, now)
+        row_limit.add(client, rows, now)
         open_.append((client, rows))
-        assert quota.limit(now) >= MINIMUM
+        assert row_limit.limit(now) >= MINIMUM
         if ends:
-            quota.remove(*open_.pop(0))
+            row_limit.remove(*open_.pop(0))
     for client, rows in open_:
-        quota.remove(client, rows)
-    assert quota._wanted == {}
-    assert quota.limit(now + later(1)) >= MINIMUM
-    assert quota.limit(now + later(2.1)) == math.inf
+        row_limit.remove(client, rows)
+    assert row_limit._wanted == {}
+    assert row_limit.limit(now + later(1)) >= MINIMUM
+    assert row_limit.limit(now + later(2.1)) == math.inf
