@@ -4,6 +4,11 @@
 `dragoman key` are in `app`, which adds them by entry points.
 """
 
-from model.cli.main import main
+import sys
+
+try:
+    from model.cli.main import main
+except KeyboardInterrupt:  # `main` reports those that come later
+    sys.exit("dragoman: interrupted")
 
 __all__ = ["main"]

@@ -127,6 +127,18 @@ def test_an_interruption_is_one_line_too(
     assert (result.exit_code, result.output) == (1, "dragoman: interrupted\n")
 
 
+def test_an_interruption_while_modules_are_imported_is_one_line_too() -> None:
+    code = (
+        "import builtins, sys; imported = builtins.__import__\n"
+        "def stop(name, *others):\n"
+        "    if name == 'click': raise KeyboardInterrupt\n"
+        "    return imported(name, *others)\n"
+        "builtins.__import__ = stop; import model.cli"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "dragoman: interrupted\n")
+
+
 def test_no_command_shows_the_help(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
