@@ -33,12 +33,15 @@ class ConfigError(TranslationError):
 
     Args:
         field: Name of the setting as users know it.
-        requirement: What the value must be; completes "`field` must be …".
+        requirement: What the value must be; completes "`field` must be …". It begins with `given` where a
+            missing value is at fault.
         value: The value.
     """
 
     def __init__(self, field: str, requirement: str, value: object) -> None:
-        super().__init__(f"`{field}` must be {requirement}, but is {value!r} instead")
+        is_missing = value is None and requirement.startswith("given")
+        found = "missing" if is_missing else f"{value!r} instead"
+        super().__init__(f"`{field}` must be {requirement}, but is {found}")
         self.field = field
         self.requirement = requirement
         self.value = value

@@ -78,7 +78,7 @@ def test_options_take_the_shape_of_the_file() -> None:
     [
         (["--config", "{folder}"], "`config` must be a readable TOML file (Is a directory)", 2),
         (["--config", "{folder}/none.toml"], "`config` must be a readable TOML file (No such file", 2),
-        ([], "`corpora` must be given, at least one", 2),
+        ([], "`corpora` must be given, at least one, but is missing", 2),
         (["--batches.max-tokens", "many"], "Invalid value for '--batches.max-tokens'", 2),
         (["--config", "{config}", "--schedule.form", "linear"], "Invalid value for '--schedule.form'", 2),
         (["--config", "{config}", "--network.num-heads", "3"], "`network.num_heads` must be a divisor", 2),

@@ -183,7 +183,7 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
         (TOML.replace("128", "30"), r"`network\.num_heads` must be a divisor of model_dim \(30\)"),
         (TOML.replace('"base"', '"huge"'), r"`network\.preset` must be one of base, "),
         (TOML.replace("max_steps = 10", ""), r"`run\.max_steps` must be above 0"),
-        ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one"),
+        ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one, but is missing"),
         ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
         (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
         (TOML.replace("text/train.tsv", ""), r"`corpora\[0\]\.path` must be the name of a file, but is ''"),
