@@ -1,6 +1,7 @@
 """Every setting of the service, in groups; each is an environment variable DRAGOMAN_<NAME>."""
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -228,8 +229,8 @@ class AccessSettings(BaseModel):
     )
     glossary_folder: Path | None = Field(
         default=None,
-        description="Folder of the glossaries that DeepL's paths store, which is made when the first one "
-        "comes; without it they are refused",
+        description="Folder of the glossaries that DeepL's paths store, which is made at the start; "
+        "without it they are refused",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
@@ -257,8 +258,13 @@ class AccessSettings(BaseModel):
     @field_validator("glossary_folder")
     @classmethod
     def _folder(cls, path: Path | None) -> Path | None:
-        if path is not None and path.exists() and not path.is_dir():
-            raise ValueError("must name a folder")
+        if path is not None:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ValueError(f"must name a folder, but it cannot be made: {error.strerror}") from None
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise ValueError("must name a folder that can be written")
         return path
 
     @field_validator("rate_limit")
