@@ -1,9 +1,11 @@
 """③ ⑦ Strings that a translation repeats letter for letter: placeholders, code, addresses, figures.
 
-The network reads a number of three digits in place of such a string, because networks copy short numbers,
-and another time of day in place of a time. The translation gets the string back in place of the number. If
-the network has lost the number, the string is inserted where it stood in proportion. So each is in the
-translation exactly as often as in the source.
+The network reads a number of three digits in place of such a string, because networks copy short numbers.
+The translation gets the string back in place of the number. If the network has lost the number, the string is
+inserted where it stood in proportion. So each is in the translation exactly as often as in the source.
+
+Short numbers without a unit and times of day are translated, because languages write them differently:
+`20,000` is `20.000` in German, and `14:30` is `14 h 30` in French.
 """
 
 import re
@@ -45,7 +47,6 @@ _UNIT = (
     "|m?Ah|[kMGT]?W|[km]?V|m?A|Ω|[hkM]?Pa|psi|[kM]?J|k?cal|[kMGTP]i?[Bb](?:/s|ps)?|px|pt|dpi|fps|rpm|dB|ppm"
     "|°[CFK]?|K|%|‰)"
 )
-_CLOCK = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d{{1,3}})?)?(?:{_S}?(?:[ap]m{_E}|[ap]\.m\.))?"
 _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
     _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
@@ -86,7 +87,7 @@ _FROM_WORD_START = (
     rf"{_L}{{0,20}}[²³¹\u2070-\u209c]{_L}{{0,20}}",
 )
 _WITH_DIGITS = (
-    # IBAN, ISBN, UUID, points in time, versions, amounts of money, times, telephone numbers, measures.
+    # IBAN, ISBN, UUID, points in time, versions, amounts of money, dates, telephone numbers, measures.
     rf"(?-i:[A-Z]{{2}}\d{{2}}(?: ?[A-Z0-9]{{4}}){{3,7}}(?: ?[A-Z0-9]{{1,3}})?){_E}",
     rf"IS[BS]N(?:-1[03])?:?{_S}(?:\d[ -]?){{7,12}}[\dX]{_E}",
     rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_E}|(?:0x|U\+)[0-9a-f]+{_E}",
@@ -94,11 +95,10 @@ _WITH_DIGITS = (
     rf"v?\d+(?:\.\d+){{1,3}}-?(?:alpha|beta|rc|dev|pre|a|b)\.?\d*{_E}|(?:\d{{1,3}}\.){{3}}\d{{1,3}}[:/]\d+{_E}",
     rf"(?<![.,])(?:-?{_CURRENCY}{_S}?{_AMOUNT}(?:{_S}?(?:bn|[km]){_E})?)",
     rf"(?<![.,])-?{_AMOUNT}(?:{_S}\d{{3}}){{0,6}}(?:[.,]\d+)?(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
-    rf"(?<![.,:])(?P<clock>{_CLOCK}(?:{_S}?[-–]{_S}?{_CLOCK})?{_E}|\d{{1,2}}\.\d{{2}}(?={_S}Uhr{_E}))",
     rf"(?<![.,])\+?\(?\d{{1,4}}\)?(?:[ \u00a0./-]?(?:(?<=\D)|(?=\())\(?\d{{1,6}}\)?){{2,6}}{_E}(?![.,]?\d)",
     rf"(?<![.,])[-+±]?{_AMOUNT}(?:[-–]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
-    rf"(?<![.,])[+±~≈<>≤≥]?\d+(?:[.,:/'’^×_–-]\d+|{_S}\d{{3}}(?!\d)){{1,12}}{_E}",
-    rf"(?<![.,])(?:[+±~≈≤≥§№]{_S}?\d+|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+|0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
+    rf"(?<![.,])\d+(?:[.,:/'’_–-]\d+|{_S}\d{{3}}(?!\d)){{2,12}}{_E}",
+    rf"(?<![.,:/'’-])(?:[+±~≈≤≥§№]{_S}?\d+|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+|0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
     # Names with digits, but no ordinals and decades: A4, COVID-19, v10.2, 4K, 2x, H₂O.
     rf"(?-i:[A-Z]{{1,20}}-\d|[A-Za-z]{{1,20}}\d|\d+(?:[A-DF-RT-Z](?![A-Z])|[a-z]{{1,8}}\d|x{_E}))"
     rf"{_L}{{0,100}}(?:[.-]\d+|:[A-Za-z0-9]{{1,100}}|-(?-i:[A-Z]{{1,9}}(?![a-z]))){{0,8}}{_E}",
@@ -119,7 +119,6 @@ _BRACKETS = {")": "(", "]": "["}
 _LETTER = re.compile(_L)
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
-_MINUTES = (47, 23, 38, 52, 43, 26, 17, 34, 58, 13, 41, 29)  # which need digits, as half past eight does not
 _BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
@@ -131,7 +130,7 @@ class KeptString:
 
     Attributes:
         text: The string, or several that follow each other.
-        number: The digits that stand for it, or the time of day.
+        number: The digits that stand for it.
         place: Where it begins, as a fraction of the rest of the sentence.
         is_glued: Whether it is joined to the letters that precede and that follow it.
     """
@@ -156,11 +155,9 @@ def with_numbers(
         return text, ()
     used = {*used, *_NUMBER.findall(text)}
     numbers = (number for number in _numbers() if number not in used)
-    times = (f"{8 + 3 * n % 4}:{n}" for n in _MINUTES if str(n) not in used)
     parts, kept, end = list[str](), list[KeptString](), 0
-    matches = list(_matches(text, keep))
-    clocks = {match.start() for match in matches if match["clock"]}
-    for begin, stop in _joined((match.start(), _end(text, match)) for match in matches):
+    spans = ((match.start(), _end(text, match)) for match in _matches(text, keep))
+    for begin, stop in _joined(spans):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
         is_apart = (
             not before or before.isspace() or before in _OPENING or UNSPACED.match(before) is not None,
@@ -168,7 +165,7 @@ def with_numbers(
         )
         string = text[begin:stop]
         place = begin / max(len(text) - len(string), 1)
-        number = (next(times, "") if begin in clocks else "") or next(numbers)
+        number = next(numbers)
         kept.append(KeptString(string, number, place, _glue(string, *is_apart)))
         parts += [text[end:begin], "" if is_apart[0] else " ", number, "" if is_apart[1] else " "]
         end = stop
@@ -212,7 +209,7 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     """
     for string in kept:
         before, after = (r"\s?" if glued else "" for glued in string.is_glued)
-        number = _spelt(string.number)
+        number = rf"(?<!\d){string.number}(?!\d)"
         found = re.search(f"{before}{number}{after}", translation)
         if found is None:
             translation = _inserted(translation, string)
@@ -224,14 +221,6 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
                 rest = " " + rest
             translation = head + string.text + rest
     return translation
-
-
-def _spelt(number: str) -> str:
-    """Returns a pattern for a number, or for a time of day as several languages write it."""
-    hours, _, minutes = number.partition(":")
-    if not minutes:
-        return rf"(?<!\d){number}(?!\d)"
-    return rf"(?:早上|上午|下午|晚上)?(?<!\d){hours}\D{{1,3}}{minutes}(?!\d)(?:\s?(?:[ap]m\b|[ap]\.m\.))?"
 
 
 def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:

@@ -37,7 +37,7 @@ from model.text.tags import kept_tag
         ),
         ("v2.3.1, 1.0.0-rc.1 or 192.168.0.1:80", ["v2.3.1", "1.0.0-rc.1", "192.168.0.1:80"]),
         ("It is €1.5bn, USD 20 or 1.000,00 €", ["€1.5bn", "USD 20", "1.000,00 €"]),
-        ("1,234,567 of 12'000 on 2024-12-31", ["1,234,567", "12'000", "2024-12-31"]),
+        ("1,234,567 of 12'000 at 7:45 pm on 2024-12-31", ["1,234,567", "2024-12-31"]),
         ("A4, COVID-19, 4K, 2x, H₂O, #ff8800", ["A4", "COVID-19", "4K", "2x", "H₂O", "#ff8800"]),
         (
             "{n, plural, one {{a} has # file} other {{a} has # files}}",
@@ -49,7 +49,7 @@ from model.text.tags import kept_tag
             ["foo.bar()", "--name=x", "std::string", "C++"],
         ),
         ("12,50\u202f€ for 1\u00a0234\u00a0567", ["12,50\u202f€", "1\u00a0234\u00a0567"]),
-        ("a@b, user@host, 3.5 @ 4, www, www..., 5 million, in 1999, the 2nd, 1990s, 3e", ["3.5"]),
+        ("a@b, user@host, 3.5 @ 4, www, www..., 5 million, in 1999, the 2nd, 1990s, 3e, 14:30, 20,000", []),
         ("He or she and/or I: yes -- no... (well) 20-year-old", []),
         ("", []),
     ],
@@ -70,10 +70,6 @@ def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> 
         ("Hello {name}!", "Bonjour 217 217 !", "Bonjour {name} !"),
         ("217 or {x}", "217 oder 348", "217 oder {x}"),
         ("Hello {name}!", "Bonjour217 !", "Bonjour {name} !"),
-        ("Come at 14:30.", "Komm um 9:47 Uhr.", "Komm um 14:30 Uhr."),
-        ("Come at 14:30.", "Viens à 9 h 47.", "Viens à 14:30."),
-        ("到14:30", "until 9:47 am.", "until 14:30."),
-        ("Come at 14:30.", "早上9:47来。", "14:30来。"),
     ],
 )
 def test_each_string_comes_back_once(source: str, translation: str, expected: str) -> None:
@@ -122,7 +118,7 @@ def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
             [],
             ["file_name.txt", "README.md", "$HOME", ":smile:"],
         ),
-        ("It ends here.This is md, and 10:30: late", [], ["10:30"]),
+        ("It ends here.This is md, and 10:30:15: late", [], ["10:30:15"]),
         ("ISBN 978-3-16-148410-0", [], ["ISBN 978-3-16-148410-0"]),
         (
             "🏴\U000e0067\U000e0062\U000e007f and 1\ufe0f\u20e3",
