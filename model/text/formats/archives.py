@@ -77,7 +77,7 @@ class _Paragraph:
     def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
         """The runs with their translations, as XML."""
         texts = [""] * len(self.runs)
-        segments = list(_segments(markup)) if len(texts) > 1 else [(0, markup)]
+        segments = list(self._segments(markup)) if len(texts) > 1 else [(0, markup)]
         for place, (_, text) in zip(_places(segments, self.formats), segments, strict=True):
             texts[place] += text
         for place, ((start, end, _), text) in enumerate(zip(self.runs, texts, strict=True)):
@@ -87,15 +87,21 @@ class _Paragraph:
                 tag = f'{tag[:-1]} xml:space="preserve">'
             yield start, end, tag + html.escape(html.unescape(text), quote=False)
 
+    def _segments(self, markup: str) -> Iterator[tuple[int, str]]:
+        """Yields the parts of a translation, in order, each with the run whose format it has.
 
-def _segments(markup: str) -> Iterator[tuple[int, str]]:
-    """Yields the parts of a translation, in order, each with the run whose format it has."""
-    current, position = 0, 0
-    for mark in _RUN.finditer(markup):
-        yield current, markup[position : mark.start()]
-        position = mark.end()
-        current = int(mark[1]) if mark[1] else current
-    yield current, markup[position:]
+        White space between two runs belongs to the first, unless the second begins with some in the source
+        or has the shorter format: what is underlined or bold ends with its last word.
+        """
+        current, position = 0, 0
+        for mark in _RUN.finditer(markup):
+            text = markup[position : mark.start()]
+            following = int(mark[1]) if mark[1] else current
+            is_shorter = len(self.formats[following]) < len(self.formats[current])
+            begins_next = self.runs[following][2][:1].isspace() or is_shorter
+            yield following if text.isspace() and begins_next else current, text
+            position, current = mark.end(), following
+        yield current, markup[position:]
 
 
 def _places(segments: Sequence[tuple[int, str]], formats: Sequence[str]) -> list[int]:

@@ -215,7 +215,7 @@ def runs_of(docx: bytes) -> list[str]:
     ("translation", "runs"),
     [
         ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', ["la voiture ", "rouge.", ""]),
-        ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', ["", "rouge ", "la voiture"]),
+        ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', ["", "rouge", " la voiture"]),
         ('<b id="2">voiture</b> <b id="0">la</b>', ["voiture la", "", ""]),
     ],
 )

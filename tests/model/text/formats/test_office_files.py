@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import docx
@@ -19,6 +19,7 @@ from odf import table, teletype
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentText, load
 from odf.text import H, List, ListItem, P, Span
 
+from model.text.formats.archives import archived
 from tests.model.text.formats.test_formats import shouted
 
 
@@ -95,6 +96,27 @@ def test_a_word_file_keeps_its_structure() -> None:
     cells = [cell.text for row in after.tables[0].rows for cell in row.cells]
     assert cells == ["CELL 0 0", "CELL 0 1", "CELL 1 0", "CELL 1 1"]
     assert after.sections[0].header.paragraphs[0].text == "THE HEADER"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        (("I ", "love", " you."), ((0, "Ich"), (1, "liebe"), (2, "dich.")), ["Ich ", "liebe", " dich."]),
+        (("I", "love ", "you."), ((0, "Ich"), (1, "liebe"), (2, "dich.")), ["Ich ", "liebe", " dich."]),
+    ],
+)
+def test_the_space_beside_a_bold_word_is_not_bold(
+    source: tuple[str, str, str], target: Sequence[tuple[int, str]], expected: list[str]
+) -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph()
+    for place, text in enumerate(source):
+        paragraph.add_run(text).bold = place == 1 or None
+    file = archived(".docx", saved(document.save), 2**20)
+    translation = " ".join(f'<b id="{place}">{text}</b>' for place, text in target)
+    (after,) = docx.Document(io.BytesIO(file.rebuild([translation]))).paragraphs
+    assert [run.text for run in after.runs if run.text] == expected
+    assert [run.text for run in after.runs if run.bold] == [dict(target)[1]]
 
 
 def test_slides_keep_their_shapes() -> None:
