@@ -39,6 +39,13 @@ _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
 _SAMPLE = 2000
+_NEIGHBOURS = (
+    "ca", "cs", "da", "et", "fi", "hr", "hu", "id", "it", "lt", "lv", "nb", "nl", "pl", "pt", "ro", "sk",
+    "sl", "sv", "tr", "vi",
+)  # fmt: skip
+"""Languages in Latin letters that a text may be in although no checkpoint reads them."""
+# Such a text has at least so many words, most of them unknown, and letters of hardly any known language.
+_FEWEST_WORDS, _MOST_KNOWN, _LIKENESS = 3, 0.5, 0.02
 _SHORT = 20  # letters of a text that can be in several languages
 _PREFERENCE = 3.0  # how much likelier a language becomes that the sender of a text reads
 # Of two sentences of a text: log of the probability that the second one is in another language.
@@ -124,8 +131,9 @@ class LanguageDetector:
 
         For a text without letters every confidence is 0 and the order is that of preference. For a text in
         letters of other languages only, the likeliest of those precedes, unless a language without statistics
-        and without a script of its own might have these letters. A detector of one language is certain about
-        any text with letters, except those of such a script.
+        and without a script of its own might have these letters. So does a language in Latin letters if few
+        words of the text are common in the likeliest language with a list of common words. A detector of one
+        language is otherwise certain about any text with letters, except those of such a script.
         """
         text = without_kept_strings(text[: 2 * _SAMPLE]) + text[2 * _SAMPLE :]
         letter = _LETTER.search(text)
@@ -141,7 +149,10 @@ class LanguageDetector:
             return [Detection(language=found, confidence=1.0), *others]
         if self._knows_scripts and not any(confidences.values()) and _SYLLABLE.search(sample):
             return [_foreign_language(sample), *detections]
-        return sorted(detections, key=lambda detection: -detection.confidence)
+        detections.sort(key=lambda detection: -detection.confidence)
+        if detections and _is_strange(sample, detections[0].language) and (other := self._neighbour(sample)):
+            return [other, *(Detection(language=each.language, confidence=0.0) for each in detections)]
+        return detections
 
     def detect_each(self, sentences: Sequence[str], main: str, codes: Collection[str]) -> list[str]:
         """Returns the language of each sentence of a text in which several languages may be mixed.
@@ -188,6 +199,31 @@ class LanguageDetector:
         values = self._lingua.compute_language_confidence_values(text)
         found = {self._code_of[value.language]: value.value for value in values}
         return reweighted(text, found) if any(found.values()) else found
+
+    def _neighbour(self, text: str) -> Detection | None:
+        """Returns the likeliest language of a text if it is none of the detector's, nor like any of them."""
+        known = {_lingua_code(code) for code in self.codes}
+        values = {
+            value.language.iso_code_639_1.name.lower(): value.value
+            for value in self._neighbours.compute_language_confidence_values(text)
+        }
+        likeliest = max(values, key=values.__getitem__)
+        if values[likeliest] < 0.5 or any(values.get(code, 0.0) >= _LIKENESS for code in known):
+            return None
+        return Detection(language=likeliest, confidence=values[likeliest])
+
+    @cached_property
+    def _neighbours(self) -> "lingua.LanguageDetector":
+        """Detects these languages and others by trigrams; loads those one by one, 40 MB in all."""
+        import lingua
+
+        names = {*_NEIGHBOURS, *map(_lingua_code, self.codes)}
+        languages = [each for each in lingua.Language.all() if each.iso_code_639_1.name.lower() in names]
+        builder = lingua.LanguageDetectorBuilder
+        for pair in pairwise(languages):
+            detector = builder.from_languages(*pair).with_low_accuracy_mode().build()
+            detector.compute_language_confidence_values(_LETTERS)
+        return builder.from_languages(*languages).with_low_accuracy_mode().build()
 
     @cached_property
     def _code_of(self) -> "dict[lingua.Language, str]":
@@ -292,6 +328,22 @@ def reweighted(text: str, confidences: Mapping[str, float]) -> dict[str, float]:
     shares = {code: math.exp(score - best) for code, score in scores.items()}
     scale = sum(confidences[code] for code in listed) / sum(shares.values())
     return {**confidences, **{code: share * scale for code, share in shares.items()}}
+
+
+def _is_strange(text: str, language: str) -> bool:
+    """Returns whether few words of a text, names left out, are common in a language with a word list."""
+    ranks = _ranks().get(canonical_code(language))
+    if ranks is None:
+        return False
+    found = [match[0] for match in _WORD.finditer(text[:_LONGEST_SAMPLE].replace("’", "'"))]
+    words = [word.lower() for place, word in enumerate(found) if place == 0 or word.islower()]
+    known = sum(all(part in ranks for part in _parts(word)) or word in ranks for word in words)
+    return len(words) >= _FEWEST_WORDS and known <= _MOST_KNOWN * len(words)
+
+
+def _parts(word: str) -> list[str]:
+    """Returns the parts of a compound, and of a word behind an elided one: `l'eau`, `vas-tu`."""
+    return re.split(r"-|(?<=')", word)
 
 
 def _probability(word: str, ranks: Mapping[str, int]) -> float:

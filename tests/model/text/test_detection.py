@@ -75,6 +75,31 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
     assert best.confidence + other.confidence == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Buongiorno, come stai oggi?", "it"),
+        ("Dove si trova la stazione?", "it"),
+        ("Bom dia, você está bem hoje?", "pt"),
+        ("Goedemorgen, hoe gaat het met u vandaag?", "nl"),
+        ("God morgon, hur mår du i dag?", "sv"),
+        ("Nie rozumiem, co masz na myśli.", "pl"),
+        ("Bir kahve istiyorum, lütfen.", "tr"),
+        ("Se graduó de Harvard.", "es"),
+        ("Larry Hagman is an actor in Dallas, Texas.", "en"),
+        ("Kennst du Toms Blutgruppe?", "de"),
+        ("Promettez-vous d'y aller ?", "fr"),
+        ("Xylophon Fuchs Dingsda", "de"),
+    ],
+)
+def test_a_language_in_latin_letters_that_is_not_loaded_is_named(text: str, language: str) -> None:
+    detector = LanguageDetector(["en", "fr", "de", "es", "zh"])
+    first, *others = detector.detect(text)
+    assert first.language == language
+    if language not in detector.codes:
+        assert {each.confidence for each in others} == {0.0}
+
+
 @pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "α = β"])
 def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, text: str) -> None:
     assert detector.detect(text) == [
