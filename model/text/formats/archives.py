@@ -8,6 +8,7 @@ import html
 import io
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,14 +16,16 @@ from itertools import accumulate
 from typing import Final
 
 from model.errors import TextTooLongError
-from model.text.formats.file_text import FileError, FileText
+from model.text.formats.file_text import FileError, FileText, labelled
 from model.text.formats.markup_syntax import HTML
 
 _MAX_PARTS: Final = 5_000
 _WORD_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
 _SLIDES = re.compile(r"ppt/(?:slides|notesSlides)/[^/]+\.xml")
 _OPEN_DOCUMENT = re.compile(r"(?:content|styles)\.xml")
-_PAGES = re.compile(r".+\.(?:x?html?)", re.IGNORECASE)
+_PAGES = re.compile(r".+\.(?:x?html?|ncx)", re.IGNORECASE)
+_PACKAGE = re.compile(r".+\.opf", re.IGNORECASE)
+_BOOK_LANGUAGE = re.compile(r"(<dc:language(?:\s[^<>]*)?>)[^<>]*(?=</dc:language>)")
 # Word's and PowerPoint's paragraphs (`p`), texts (`t`), and what stands between texts like a character.
 _OFFICE = re.compile(
     r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^<>]*>)"
@@ -90,18 +93,30 @@ class _Paragraph:
     def _segments(self, markup: str) -> Iterator[tuple[int, str]]:
         """Yields the parts of a translation, in order, each with the run whose format it has.
 
-        White space between two runs belongs to the first, unless the second begins with some in the source
-        or has the shorter format: what is underlined or bold ends with its last word.
+        Words that belong to no run have the format of most of the paragraph. White space between two runs
+        belongs to the first, unless the second begins with some in the source or has the shorter format: what
+        is underlined or bold ends with its last word.
         """
-        current, position = 0, 0
+        sizes = Counter[str]()
+        for form, (_, _, text) in zip(self.formats, self.runs, strict=True):
+            sizes[form] += len(text)
+        ((main, _),) = sizes.most_common(1)
+        current, position, is_inside = 0, 0, False
         for mark in _RUN.finditer(markup):
             text = markup[position : mark.start()]
             following = int(mark[1]) if mark[1] else current
             is_shorter = len(self.formats[following]) < len(self.formats[current])
             begins_next = self.runs[following][2][:1].isspace() or is_shorter
-            yield following if text.isspace() and begins_next else current, text
-            position, current = mark.end(), following
-        yield current, markup[position:]
+            if text.isspace():
+                yield following if begins_next else current, text
+            else:
+                yield current if is_inside else self._next(current, main), text
+            position, current, is_inside = mark.end(), following, mark[1] is not None
+        yield self._next(current, main), markup[position:]
+
+    def _next(self, run: int, form: str) -> int:
+        """Returns the first run of a format from a run on, else that run."""
+        return next((each for each in range(run, len(self.formats)) if self.formats[each] == form), run)
 
 
 def _places(segments: Sequence[tuple[int, str]], formats: Sequence[str]) -> list[int]:
@@ -209,10 +224,11 @@ def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
 def _file_text(
     content: bytes,
     parts: re.Pattern[str],
+    target: str,
     max_bytes: int,
     paragraphs: Callable[[str], Iterator[_Paragraph]] | None,
 ) -> FileText:
-    """Returns the texts of the parts of an archive; a part is one HTML text where `paragraphs` is None."""
+    """Returns the texts of the parts of an archive; a part is a page where `paragraphs` is None."""
     archive = _unpacked(content, max_bytes)
     # The pages of a book may have scripts, which stay as they are.
     if paragraphs is not None and any(map(_MACROS.search, archive)):
@@ -227,10 +243,14 @@ def _file_text(
 
     def rebuild(translations: Sequence[str]) -> bytes:
         remaining = iter(translations)
-        changed: dict[str, bytes] = {}
+        changed = {
+            name: _BOOK_LANGUAGE.sub(rf"\g<1>{target}", _xml(archive[name][1])).encode()
+            for name in filter(_PACKAGE.fullmatch, archive if paragraphs is None else ())
+        }
         for name, part, several in found:
             new = [each for paragraph in several for each in paragraph.replacements(next(remaining))]
-            changed[name] = (_replaced(part, new) if paragraphs else next(remaining)).encode()
+            page = _replaced(part, new) if paragraphs else labelled(next(remaining), target)
+            changed[name] = page.encode()
         return _written(archive, changed)
 
     return FileText(tuple(texts), rebuild, markup=HTML, joins_lines=True)
@@ -299,15 +319,15 @@ def _written(archive: Archive, changed: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def archived(suffix: str, content: bytes, max_bytes: int) -> FileText:
-    """Returns the texts of a docx, pptx, odt, odp or epub file.
+def archived(suffix: str, content: bytes, target: str, max_bytes: int) -> FileText:
+    """Returns the texts of a docx, pptx, odt, odp or epub file; a translated book names its target language.
 
     Raises:
         FileError: If it cannot be read, or its parts have more than `max_bytes` unpacked.
     """
     parts, paragraphs = ARCHIVES[suffix]
     try:
-        return _file_text(content, parts, max_bytes, paragraphs)
+        return _file_text(content, parts, target, max_bytes, paragraphs)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, EOFError, NotImplementedError):
         raise FileError("is damaged") from None
     except Exception as error:

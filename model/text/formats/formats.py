@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple, Self
 
 from model.text.formats.archives import ARCHIVES, archived
-from model.text.formats.file_text import FileError, FileText, decoded
+from model.text.formats.file_text import FileError, FileText, decoded, labelled
 from model.text.formats.markdown import markdown
 from model.text.formats.markup_syntax import HTML
 from model.text.formats.subtitles import subtitles
@@ -23,9 +23,10 @@ _ITEM: Final = re.compile(r"[-*+•‣◦·–—#|]\s|\(?\w{1,3}[.)]\s")
 _STOP: Final = re.compile(r"[.!?:…。！？：][\"'»”’)\]]*\Z")
 
 
-def html(content: bytes) -> FileText:
-    """Returns an HTML document as one text."""
-    return FileText((decoded(content),), lambda texts: texts[0].encode(), markup=HTML, joins_lines=True)
+def html(content: bytes, target: str) -> FileText:
+    """Returns an HTML document as one text; the translated one says that it is in the target language."""
+    page = decoded(content)
+    return FileText((page,), lambda texts: labelled(texts[0], target).encode(), markup=HTML, joins_lines=True)
 
 
 class _Line(NamedTuple):
@@ -120,13 +121,17 @@ def _written(lines: Sequence[_Line], translation: str) -> str:
 _TEXT_FORMATS: Final[Mapping[str, Callable[[bytes], FileText]]] = {
     ".txt": plain_text,
     ".md": markdown,
-    ".html": html,
-    ".htm": html,
     ".srt": subtitles,
     ".vtt": subtitles,
 }
-_XLIFF: Final = (".xliff", ".xlf")
-SUFFIXES: Final = (*_TEXT_FORMATS, *ARCHIVES, *_XLIFF)
+# Files that name their language.
+_LABELLED_FORMATS: Final[Mapping[str, Callable[[bytes, str], FileText]]] = {
+    ".html": html,
+    ".htm": html,
+    ".xliff": xliff,
+    ".xlf": xliff,
+}
+SUFFIXES: Final = (*_TEXT_FORMATS, *ARCHIVES, *_LABELLED_FORMATS)
 """Suffixes of the files that can be translated."""
 FORMATTED: Final = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
 """Suffixes of the files that are more than lines of text."""
@@ -161,7 +166,7 @@ def read_file(
         FileError: If the file is not what its suffix says, or is over the limit.
     """
     if suffix in ARCHIVES:
-        return archived(suffix, content, max_unpacked_bytes)
-    if suffix in _XLIFF:
-        return xliff(content, target)
+        return archived(suffix, content, target, max_unpacked_bytes)
+    if suffix in _LABELLED_FORMATS:
+        return _LABELLED_FORMATS[suffix](content, target)
     return _TEXT_FORMATS[suffix](content)

@@ -113,9 +113,30 @@ def test_plain_text_keeps_its_blanks() -> None:
     assert read_file(".txt", text.encode(), "fr", 0).texts == ("one", "two", "three")
     assert shouted(".txt", text.encode()).decode() == text.upper()
     assert shouted(".txt", text.encode("utf-16")).decode() == text.upper()
-    for content in (b"\xff", b"a\0b"):
+    for content in (b"\xff\xff", b"a\0b", "Привет".encode("cp1251"), "你好".encode("gbk")):
         with pytest.raises(FileError):
             read_file(".txt", content, "fr", 0)
+
+
+def test_a_text_in_windows_1252_becomes_utf_8() -> None:
+    assert shouted(".txt", "The café – open".encode("cp1252")).decode() == "THE CAFÉ – OPEN"
+    page = '<html><meta http-equiv=a content="text/html; charset=iso-8859-1"><p>été</p></html>'
+    expected = page.replace("iso-8859-1", "utf-8").replace("été", "ÉTÉ")
+    assert shouted(".html", page.encode("latin-1")).decode() == expected
+
+
+def test_a_translated_page_and_book_name_their_language() -> None:
+    page = "<!DOCTYPE html><html class=a lang='en' xml:lang=\"en-GB\"><p lang='en'>one</p></html>"
+    expected = page.replace("'en' xml", '"fr" xml').replace('"en-GB"', '"fr"').replace("one", "ONE")
+    assert shouted(".html", page.encode()).decode() == expected
+    package = "<dc:title>one</dc:title><dc:language>en</dc:language>"
+    contents = "<ncx><navLabel><text>one</text></navLabel></ncx>"
+    book = archive(**{"a.opf": package, "a.ncx": contents, "a.xhtml": page})
+    assert parts(shouted(".epub", book)) == {
+        "a.opf": package.replace(">en<", ">fr<"),
+        "a.ncx": contents.replace("one", "ONE"),
+        "a.xhtml": expected,
+    }
 
 
 WRAPPED = """\
@@ -214,8 +235,10 @@ def runs_of(docx: bytes) -> list[str]:
 @pytest.mark.parametrize(
     ("translation", "runs"),
     [
-        ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', ["la voiture ", "rouge.", ""]),
+        ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', ["la voiture ", "rouge", "."]),
         ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', ["", "rouge", " la voiture"]),
+        ('la <b id="1">voiture rouge</b> file <b id="2">vite</b>', ["la ", "voiture rouge", " file vite"]),
+        ('<b id="1">rouge</b> <b id="2">voiture</b>', ["", "rouge", " voiture"]),
         ('<b id="2">voiture</b> <b id="0">la</b>', ["voiture la", "", ""]),
     ],
 )

@@ -112,7 +112,7 @@ def test_the_space_beside_a_bold_word_is_not_bold(
     paragraph = document.add_paragraph()
     for place, text in enumerate(source):
         paragraph.add_run(text).bold = place == 1 or None
-    file = archived(".docx", saved(document.save), 2**20)
+    file = archived(".docx", saved(document.save), "fr", 2**20)
     translation = " ".join(f'<b id="{place}">{text}</b>' for place, text in target)
     (after,) = docx.Document(io.BytesIO(file.rebuild([translation]))).paragraphs
     assert [run.text for run in after.runs if run.text] == expected
