@@ -14,11 +14,10 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.harness.machine import pin
 from benchmarks.harness.options import FILE, Timing, benchmark, counted, deliver, timing_options
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.texts import SENTENCES
-from benchmarks.harness.timing import median, speed_ratio, take_turns
+from benchmarks.harness.timing import median, pin, speed_ratio, take_turns
 from model.checkpoint.importing.importer import import_model
 from model.errors import InputError
 from model.training.data.corpus import read_lines

@@ -1,7 +1,6 @@
-"""How near to the machine's limit a decoder step comes: ours and others', on one core or on a GPU.
+"""How near to the machine's limit a decoder step comes: ours and others', on one core.
 
 python -m benchmarks.roofline --shape base --output runs/bench
-python -m benchmarks.roofline --shape base --device cuda --batch-size 32 --batch-size 256
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,37 +12,35 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from torch import Tensor
 
 from benchmarks.engines import ENGINES, EngineSpec, Ids, choose
 from benchmarks.engines.process import EngineProcess
 from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
-from benchmarks.harness.options import Timing, benchmark, deliver, device_option, several, timing_options
+from benchmarks.harness.options import Timing, benchmark, deliver, several, timing_options
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.texts import random_sentences
 from benchmarks.harness.timing import median, take_turns, timed
 from model.config import TransformerConfig
 from model.decode_request import DecodeOptions
-from model.training.optimisation.measurements import SIDES, measured_peak, wait_for
+from model.training.optimisation.measurements import SIDES, measured_peak
 
 _SHORT, _LONG = 4, 28
 _SENTENCES = 32
 _BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 _FIELD = ("dragoman-native-float32", "dragoman-native-bfloat16", "dragoman-native-int8", "ctranslate2-int8")
-_GPU_FIELD = ("dragoman-graphs-bfloat16", "dragoman-torch-bfloat16", "ctranslate2-bfloat16")
 _TRIES = 15
 _BYTES_A_TRY = 2**26
 _METHOD = (
     f"A step is the difference between greedy translations of {_LONG} and of {_SHORT} tokens, divided by "
-    f"{_LONG - _SHORT}. The roofline is the slower of two: reading the decoder's weights once (on a GPU also "
-    "the keys and values of all rows), at the rate measured for so many bytes, and multiplying the weights "
-    "with every row, at the rate of a large product; attention, norms and selection are not in it."
+    f"{_LONG - _SHORT}. The roofline is the slower of two: reading the decoder's weights once, at the rate "
+    "measured for so many bytes, and multiplying the weights with every row, at the rate of a large product; "
+    "attention, norms and selection are not in it."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What the machine can do at most, the best of many tries; one thread of a CPU."""
+    """What one thread can do at most, the best of many tries."""
 
     # Multiplications and additions a second of a matrix product, by precision
     operations: Mapping[str, float]
@@ -70,69 +67,57 @@ class StepCost:
         return max(reading, self.operations / limits.operations[precision])
 
 
-def step_cost(config: TransformerConfig, rows: int, precision: str, *, state: bool = False) -> StepCost:
+def step_cost(config: TransformerConfig, rows: int, precision: str) -> StepCost:
     """Cost of one more token in every row.
 
     A layer has four projections for attention to the target (two in a recurrent cell), two for the source
     (keys and values are projected once a sentence) and two or three of its feed-forward block; then comes the
-    vocabulary.
+    vocabulary. Keys and values stay in the caches mostly.
 
     Args:
         config: Shape of the network.
         rows: Hypotheses in the batch.
         precision: Precision of the weights.
-        state: Whether keys and values are read, too: on a CPU most of them stay in the caches.
     """
     dim = config.model_dim
-    is_recurrent = config.decoder_memory == "ssru"
-    to_target = 2 * dim if is_recurrent else 4 * config.heads_dim
+    to_target = 2 * dim if config.decoder_memory == "ssru" else 4 * config.heads_dim
     layer = dim * (to_target + 2 * config.heads_dim + (3 if config.gated_ffn else 2) * config.ffn_dim)
     weights = config.num_decoder_layers * layer + dim * config.target_vocab_size
-    positions = rows * (_LONG + (0 if is_recurrent else (_SHORT + _LONG) // 2)) if state else 0
-    numbers = weights + positions * 2 * config.heads_dim * config.num_decoder_layers
-    return StepCost(read_bytes=numbers * _BYTES[precision], operations=2 * weights * rows)
+    return StepCost(read_bytes=weights * _BYTES[precision], operations=2 * weights * rows)
 
 
-def measure_limits(amounts: Sequence[int], precisions: Sequence[str], device: str) -> Limits:
+def measure_limits(amounts: Sequence[int], precisions: Sequence[str]) -> Limits:
     """Measure this machine, on one thread, in seconds; `amounts` are bytes whose reading is measured."""
-    threads, place = torch.get_num_threads(), torch.device(device)
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         return Limits(
-            operations={each: _product_rate(each, place) for each in dict.fromkeys(precisions)},
-            bandwidth={amount: _read_rate(amount, place) for amount in sorted(set(amounts))},
+            operations={each: _product_rate(each) for each in dict.fromkeys(precisions)},
+            bandwidth={amount: _read_rate(amount) for amount in sorted(set(amounts))},
         )
     finally:
         torch.set_num_threads(threads)
 
 
-def _product_rate(precision: str, device: torch.device) -> float:
+def _product_rate(precision: str) -> float:
     """Rate of large square matrices; int8 products are summed in int32."""
     if precision != "int8":
-        return measured_peak(device, precision)
-    side = SIDES[device.type]
-    one, other = (torch.randint(-100, 100, (side, side), dtype=torch.int8, device=device) for _ in range(2))
-    return 2 * side**3 / _least_seconds(lambda: torch._int_mm(one, other), device)
+        return measured_peak(torch.device("cpu"), precision)
+    side = SIDES["cpu"]
+    one, other = (torch.randint(-100, 100, (side, side), dtype=torch.int8) for _ in range(2))
+    return 2 * side**3 / _least_seconds(lambda: torch._int_mm(one, other))
 
 
-def _read_rate(amount: int, device: torch.device) -> float:
+def _read_rate(amount: int) -> float:
     """Rate of searching for the greatest of that many bytes of float32."""
-    numbers = torch.randn(max(1, amount // 4), device=device)
+    numbers = torch.randn(max(1, amount // 4))
     repeats = max(1, _BYTES_A_TRY // amount)
-
-    def read() -> Tensor:
-        return [numbers.amax() for _ in range(repeats)][-1]
-
-    return numbers.nbytes * repeats / _least_seconds(read, device)
+    return numbers.nbytes * repeats / _least_seconds(lambda: [numbers.amax() for _ in range(repeats)])
 
 
-def _least_seconds(run: Callable[[], Tensor], device: torch.device) -> float:
-    def try_once() -> None:
-        run()
-        wait_for(device)
-
-    try_once()
-    return min(timed(try_once) for _ in range(_TRIES))
+def _least_seconds(run: Callable[[], object]) -> float:
+    run()
+    return min(timed(run) for _ in range(_TRIES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,27 +187,24 @@ def _decode(
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("engine", "engines", tuple(ENGINES), [], "Engines; by default ours and CTranslate2's fastest.")
 @several("batch-size", "batch_sizes", None, [1, 8, 32], "Rows of a step.")
-@device_option
 @timing_options
-def main(
-    shapes: Sequence[str], engines: Sequence[str], batch_sizes: Sequence[int], device: str, timing: Timing
-) -> None:
+def main(shapes: Sequence[str], engines: Sequence[str], batch_sizes: Sequence[int], timing: Timing) -> None:
     """Measure the machine and a decoder step, and compare."""
-    settings = {"batch_sizes": batch_sizes, "device": device, **vars(timing)}
+    settings = {"batch_sizes": batch_sizes, **vars(timing)}
     report = Report(timing.name or "roofline", settings, [1])
     report.notes += [timing.note(), _METHOD]
-    field = choose(engines or (_FIELD if device == "cpu" else _GPU_FIELD), device)
+    field = choose(engines or _FIELD, "cpu")
     precisions = [spec.precision for spec in field]
     costs = {
-        (shape, size, precision): step_cost(SHAPES[shape], size, precision, state=device == "cuda")
+        (shape, size, precision): step_cost(SHAPES[shape], size, precision)
         for shape, size, precision in product(shapes, batch_sizes, precisions)
     }
-    limits = measure_limits([cost.read_bytes for cost in costs.values()], precisions, device)
+    limits = measure_limits([cost.read_bytes for cost in costs.values()], precisions)
     steps: list[Step] = []
     for shape in shapes:
         with TemporaryDirectory() as scratch, ExitStack() as running:
             folder = random_checkpoint(Path(scratch) / shape, shape, timing.seed)
-            runners = Weights(folder, Path(scratch) / "exported").start(field, 1, device, running)
+            runners = Weights(folder, Path(scratch) / "exported").start(field, 1, "cpu", running)
             for size in batch_sizes:
 
                 def least(spec: EngineSpec, shape: str = shape, size: int = size) -> float:

@@ -18,7 +18,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.engines import OURS
 from benchmarks.engines.weights import FIRST_WORD, SHAPES, untrained_network
-from benchmarks.harness.machine import installed_version, pin
 from benchmarks.harness.options import (
     Timing,
     benchmark,
@@ -28,8 +27,8 @@ from benchmarks.harness.options import (
     several,
     timing_options,
 )
-from benchmarks.harness.report import Report, Row, rounded
-from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns, timed
+from benchmarks.harness.report import Report, Row, installed_version, rounded
+from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turns, timed
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
 from model.training.config.sections import BatchConfig, OptimisationConfig, Precision, RunConfig

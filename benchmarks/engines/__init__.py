@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 import click
 
-from benchmarks.harness.machine import installed_version
+from benchmarks.harness.report import installed_version
 from model.decode_request import DecodeOptions
 from model.errors import NativeError
 
@@ -65,10 +64,14 @@ class EngineSpec:
 
     def load(self, folder: Path, threads: int, device: str) -> Engine:
         """Make the engine from its weights."""
-        module = import_module(f"{__name__}.{'ours' if self.is_ours else self.engine.replace('-', '_')}")
-        exact = self.engine == "dragoman-torch"
-        make: Callable[[Path, str, int, str], Engine] = module.load_reference if exact else module.load
-        return make(folder, self.precision, threads, device)
+        from benchmarks.engines import runners
+
+        makers: dict[str, Callable[[Path, str, int, str], Engine]] = {
+            "dragoman-torch": runners.torch_reference,
+            "hugging-face": runners.HuggingFaceEngine,
+            "ctranslate2": runners.CTranslate2Engine,
+        }
+        return makers.get(self.engine, runners.dragoman)(folder, self.precision, threads, device)
 
 
 def _native_is_built() -> bool:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.engines import ENGINES, Engine, EngineSpec, Ids, Translations
-from benchmarks.harness.machine import pin
+from benchmarks.harness.timing import pin
 from model.decode_request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]

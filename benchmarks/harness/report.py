@@ -1,16 +1,19 @@
-"""Reports of benchmarks: Markdown tables to read, and JSON with every figure."""
+"""Reports of benchmarks: the machine, Markdown tables to read, and JSON with every figure."""
 
 import dataclasses
 import math
 import os
+import platform
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 
-from benchmarks.harness.machine import describe_machine
-
+_VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
+_PACKAGES = ("dragoman", "torch", "transformers", "ctranslate2")
 _QUIET_LOAD = 1.0
 Row = Mapping[str, str]
 """A table's cells by heading."""
@@ -87,3 +90,34 @@ def markdown_table(rows: Sequence[Row]) -> str:
     columns = list(rows[0]) if rows else []
     lines = [columns, ["---"] * len(columns), *(row.values() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def describe_machine(threads: Sequence[int]) -> Mapping[str, str]:
+    """The machine as it is now; `threads` are the numeric threads of each engine or service."""
+    flags = _cpuinfo("flags").split()
+    vectors = ", ".join(name for name in _VECTORS if name in flags) or "unknown vector instructions"
+    processor = _cpuinfo("model name") or platform.processor() or platform.machine()
+    versions = {name: installed_version(name) for name in _PACKAGES}
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": f"{processor} ({vectors}), {os.cpu_count()} cores",
+        "threads": f"threads: {' and '.join(map(str, threads))}",
+        "system": f"{platform.system()}, Python {platform.python_version()}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+    }
+
+
+def installed_version(package: str) -> str | None:
+    """Version of a package; None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpuinfo(field: str) -> str:
+    """Returns Linux's description of the first core; empty on other systems."""
+    described = Path("/proc/cpuinfo")
+    text = described.read_text(encoding="utf-8") if described.exists() else ""
+    lines = (line.partition(":") for line in text.splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip() == field), "")

@@ -4,6 +4,7 @@ A shared machine is never equally busy for a whole run. How two participants did
 figures are medians of the rounds' ratios, with the lowest and the highest.
 """
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,12 @@ def take_turns(runs: Mapping[Name, Callable[[int], float]], rounds: int) -> dict
         for name in names[first:] + names[:first]:
             timings[name].append(runs[name](current))
     return timings
+
+
+def pin(threads: int) -> None:
+    """Keep this process on that many cores, the last ones, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
 def timed(run: Callable[[], object]) -> float:

@@ -31,7 +31,7 @@ def test_the_slower_of_reading_and_computing_counts(operations: int, seconds: fl
 
 
 def test_a_machine_can_be_measured() -> None:
-    limits = measure_limits([2**14, 2**20], ["float32", "bfloat16", "int8"], "cpu")
+    limits = measure_limits([2**14, 2**20], ["float32", "bfloat16", "int8"])
     assert set(limits.operations) == {"float32", "bfloat16", "int8"}
     assert min(limits.operations.values()) > 1e8
     assert list(limits.bandwidth) == [2**14, 2**20]

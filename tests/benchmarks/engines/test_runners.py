@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engines import ENGINES
-from benchmarks.engines.ours import load_reference
 from benchmarks.engines.process import EngineProcess
+from benchmarks.engines.runners import torch_reference
 from benchmarks.engines.weights import FIRST_WORD, SHAPES, random_checkpoint
 from benchmarks.harness.texts import random_sentences
 from model.decode_request import DecodeOptions
@@ -24,13 +24,13 @@ def test_translations_do_not_depend_on_threads_or_batches(
     folder: Path, threads: int, batch_size: int
 ) -> None:
     sources = random_sentences(SHAPES["tiny"], 10, tokens=6, seed=1)
-    alone = load_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 1)
-    assert load_reference(folder, "float32", threads, "cpu").decode(sources, GREEDY, batch_size) == alone
+    alone = torch_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 1)
+    assert torch_reference(folder, "float32", threads, "cpu").decode(sources, GREEDY, batch_size) == alone
 
 
 def test_a_random_network_writes_words_up_to_the_limit_in_a_process_as_well(folder: Path) -> None:
     sources = random_sentences(SHAPES["tiny"], 5, tokens=6, seed=1)
-    translations = load_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 5)
+    translations = torch_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 5)
     assert [len(ids) for ids in translations] == [7] * 5
     assert min(map(min, translations)) >= FIRST_WORD
     assert len(set(translations)) == 5
