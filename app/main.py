@@ -88,7 +88,7 @@ def create_app(
         ConfigError: If the file of API keys cannot be used, or traces are on without the extra `otel`.
     """
     settings = settings or Settings()
-    context = Context.of(settings, process)
+    context = Context(settings, process)
     connect = connect or partial(_engine_backend, settings, process)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(

@@ -157,7 +157,7 @@ def create_front(settings: Settings, connect: Callable[[], Cluster]) -> FastAPI:
         settings: Limits of requests, of bytes and of time; the models are the replicas' matter.
         connect: Joins the cluster; blocks.
     """
-    context = Context.of(settings)
+    context = Context(settings)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(
         routes=[route for route in PROBES if route.path != "/metrics"],

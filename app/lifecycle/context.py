@@ -1,8 +1,6 @@
 """What the requests of one application share, put together from its settings."""
 
-import gc
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.admission.gate import Gate, HeaderAdmission
 from app.admission.keys import KeyRing
@@ -23,15 +21,19 @@ from model.errors import ConfigError
 if TYPE_CHECKING:
     from app.telemetry.tracing import Tracing
 
-_YOUNG_OBJECTS: Final = 10_000
 
-
-@dataclass
 class Context:
     """What the requests of one application share. Only the HTTP layer takes all of it.
 
+    It is not ready before `serve`.
+
+    Args:
+        settings: All settings.
+        process: This process among several of one service; None if it is the only one.
+
     Attributes:
         settings: All settings.
+        process: This process among several of one service; None if it is the only one.
         keys: API keys.
         rates: The rate limit of each client.
         gate: The limits of requests and of their bytes in flight.
@@ -43,58 +45,35 @@ class Context:
         files: Translated files.
         file_jobs: Files that are translated in the background.
         glossaries: Stored glossaries.
-        process: This process among several of one service; None if it is the only one.
+
+    Raises:
+        ConfigError: If the API key file cannot be used, or traces are on and `otel` is not installed.
     """
 
-    settings: Settings
-    keys: KeyRing
-    rates: RateLimit
-    gate: Gate
-    lifecycle: Lifecycle = field(default_factory=Lifecycle)
-    metrics: Metrics = field(default_factory=Metrics)
-    watchdog: Watchdog = field(init=False)
-    usage: Usage = field(init=False)
-    tracing: "Tracing | None" = None
-    files: FileStore = field(init=False)
-    file_jobs: FileJobs = field(init=False)
-    glossaries: GlossaryStore = field(init=False)
-    process: ServiceProcess | None = None
-    _service: TranslationService | None = None
-
-    def __post_init__(self) -> None:
-        self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
-        self.glossaries = GlossaryStore(self.settings.glossary_folder)
-        process, limits = self.process, (self.settings.max_held_bytes, self.settings.file_seconds)
+    def __init__(self, settings: Settings, process: ServiceProcess | None = None) -> None:
+        self.settings = settings
+        self.process = process
+        self.keys = KeyRing(settings.api_keys_file)
+        self.rates = RateLimit(settings.rate_limit)
+        self.gate = Gate(settings.max_requests, settings.max_held_bytes)
+        self.lifecycle = Lifecycle()
+        self.tracing = _tracing() if settings.traces == "on" else None
+        self.glossaries = GlossaryStore(settings.glossary_folder)
+        limits = settings.max_held_bytes, settings.file_seconds
         if process is None:
+            self.metrics = Metrics()
             self.usage = Usage()
             self.files = FileStore(*limits)
             self.file_jobs = FileJobs(self.files, *limits)
         else:
-            self.usage = Usage(process.folder / "usage", process.index)
-            self.files = FileStore(*limits, process.folder / "files" / str(process.index))
-            self.file_jobs = FileJobs(self.files, *limits, process.folder / "jobs")
+            shared = process.folder
+            self.metrics = Metrics(SharedMetrics(shared / "metrics", process.index, process.pids))
+            self.usage = Usage(shared / "usage", process.index)
+            self.files = FileStore(*limits, shared / "files" / str(process.index))
+            self.file_jobs = FileJobs(self.files, *limits, shared / "jobs")
+        self.watchdog = Watchdog(settings.watchdog_seconds, self.metrics)
         self.metrics.watch("requests_by_key", lambda: self.keys.uses)
-
-    @classmethod
-    def of(cls, settings: Settings, process: ServiceProcess | None = None) -> "Context":
-        """The context for these settings; it is not ready before `serve`.
-
-        Args:
-            settings: All settings.
-            process: This process among several of one service; None if it is the only one.
-
-        Raises:
-            ConfigError: If the API key file cannot be used, or traces are on and `otel` is not installed.
-        """
-        return cls(
-            settings,
-            KeyRing(settings.api_keys_file),
-            RateLimit(settings.rate_limit),
-            Gate(settings.max_requests, settings.max_held_bytes),
-            metrics=Metrics() if process is None else Metrics(_shared_metrics(process)),
-            tracing=_tracing() if settings.traces == "on" else None,
-            process=process,
-        )
+        self._service: TranslationService | None = None
 
     def header_admission(self) -> HeaderAdmission:
         """Admission of requests at their heads, for the connections of one server."""
@@ -109,10 +88,6 @@ class Context:
     def serve(self, service: TranslationService) -> None:
         """Become ready; this service answers requests from now on."""
         self._service = service
-        # The collector need not look at what lives as long as the models: modules, schemas, vocabularies.
-        gc.freeze()
-        # Requests in progress hold some ten thousand objects, which would be looked at again and again.
-        gc.set_threshold(_YOUNG_OBJECTS)
         self.lifecycle.become_ready()
 
     @property
@@ -125,10 +100,6 @@ class Context:
         if self._service is None:
             raise NotReadyError
         return self._service
-
-
-def _shared_metrics(process: ServiceProcess) -> SharedMetrics:
-    return SharedMetrics(process.folder / "metrics", process.index, process.pids)
 
 
 def _tracing() -> "Tracing":

@@ -160,7 +160,7 @@ class Service:
     """A gate for two requests, and connections to it."""
 
     def __init__(self, **settings: object) -> None:
-        self.context = Context.of(Settings(_env_file=None, **{"max_requests": 2} | settings))
+        self.context = Context(Settings(_env_file=None, **{"max_requests": 2} | settings))
         self.gate = self.context.gate
         self.admission = self.context.header_admission()
 

@@ -49,7 +49,7 @@ class Wire(asyncio.Transport):
             ServerState(),
             {},
             limit=limit or ConnectionLimit(10),
-            admission=admission or Context.of(Settings(_env_file=None)).header_admission(),
+            admission=admission or Context(Settings(_env_file=None)).header_admission(),
             count_rejection=lambda code, _: self.rejections.append(code),
         )
         self.protocol.connection_made(self)

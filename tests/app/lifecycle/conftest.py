@@ -9,7 +9,7 @@ from app.settings import Settings
 
 @pytest.fixture
 def context() -> Context:
-    return Context.of(Settings(_env_file=None))
+    return Context(Settings(_env_file=None))
 
 
 def active_models_of(connect: Connect, context: Context) -> ActiveModels:

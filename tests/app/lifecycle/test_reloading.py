@@ -183,7 +183,7 @@ class Watched:
 
     def __init__(self, folder: Path, *editions: DoubleBackend | Exception) -> None:
         self.loads = Loads(*editions)
-        self.context = Context.of(Settings(_env_file=None, checkpoint=(folder,)))
+        self.context = Context(Settings(_env_file=None, checkpoint=(folder,)))
         self._active_models = active_models_of(lambda: self.loads, self.context)
         self.reloader = Reloader(
             self._active_models,

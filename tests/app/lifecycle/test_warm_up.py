@@ -1,5 +1,6 @@
 """Loading until a model may serve: each engine translates first; and the memory that it leaves."""
 
+import gc
 import weakref
 
 import pytest
@@ -77,3 +78,22 @@ async def test_reference_cycles_are_freed() -> None:
     del cycle
     reclaim_memory()
     assert seen() is None
+
+
+async def test_no_collection_of_new_objects_looks_at_many() -> None:
+    reclaim_memory()
+    numbers: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        generations = range(about["generation"] + 1)
+        if phase == "start" and about["generation"] < 2:
+            numbers.append(sum(len(gc.get_objects(each)) for each in generations))
+
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(200_000)]
+    finally:
+        gc.callbacks.remove(note)
+    assert len(kept) == 200_000
+    assert len(numbers) > 10
+    assert max(numbers) < 50_000
