@@ -21,13 +21,14 @@ from benchmarks.load.target import Target, keys_of
 from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
 
 SCALE = float(os.environ.get("LOAD_SCALE") or 1)
-ALONE, BESIDE = "modest, alone", "modest, beside a greedy one"
+ALONE, BESIDE, _BETWEEN = "modest, alone", "modest, beside a greedy one", "modest, between"
 _SECONDS = float(os.environ.get("LOAD_SECONDS") or 30)
 _KEYS = keys_of(os.environ.get("LOAD_API_KEYS", ""))
 _BURST_SECONDS = 10
 _MOST_CHARACTERS = 10_000
 _GREEDY_CONNECTIONS = 60
 _SETTLING_SECONDS = 0.5
+_SECONDS_A_ROUND = 10
 
 _MIXTURE = {
     "one sentence": {0.95: 1500},
@@ -164,10 +165,13 @@ class Modest(User):
         self.sentence(self._kind)
 
     def _share(self, target: Target) -> None:
-        """Wait half of the time; then start a process that asks as much as it can."""
+        """Have the service to itself, then beside a process that asks as much as it can, in turns.
+
+        Other work on the machine comes and goes: it must not meet one of the two alone.
+        """
         greedy = target.clients(2)[1]
-        sleep(_SECONDS / 2)
-        self._kind = "between"
+        rounds = max(1, int(_SECONDS // _SECONDS_A_ROUND))
+        seconds = _SECONDS / rounds / 2
         job = ClosedLoop(
             host=target.host,
             port=target.port,
@@ -175,14 +179,18 @@ class Modest(User):
             source=greedy.address,
             bodies=sentence_requests(),
             concurrency=_GREEDY_CONNECTIONS,
-            seconds=_SECONDS / 2 - 3 * _SETTLING_SECONDS,
+            seconds=seconds - 3 * _SETTLING_SECONDS,
         )
-        generator = Popen(COMMAND, stdin=PIPE, stdout=PIPE)
-        reading = spawn(generator.communicate, json.dumps(asdict(job)).encode() + b"\n")
-        sleep(_SETTLING_SECONDS)
-        self._kind = BESIDE
-        reading.join()
-        self._kind = "between"
+        order = json.dumps(asdict(job)).encode() + b"\n"
+        for _ in range(rounds):
+            self._kind = ALONE
+            sleep(seconds)
+            self._kind = _BETWEEN
+            reading = spawn(Popen(COMMAND, stdin=PIPE, stdout=PIPE).communicate, order)
+            sleep(_SETTLING_SECONDS)
+            self._kind = BESIDE
+            reading.join()
+            self._kind = _BETWEEN
 
 
 def _promised(kinds: Mapping[str, Mapping[float, float]], *, refusals: float = 0.01) -> Objectives:
