@@ -10,13 +10,17 @@ import json
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from socket import gethostname
 from typing import Final
 
 from fastapi import FastAPI
+from prometheus_client import generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,7 +28,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.background import in_background, start
 from app.cluster.messages import Cluster, ReplicaLostError, portable
-from app.cluster.metrics import combined
 from app.errors import NotReadyError
 from app.http import errors
 from app.http.body import read_bytes
@@ -208,5 +211,34 @@ async def _not_ready(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _metrics(cluster: Cluster, request: Request) -> Response:
     own = {f"front-{gethostname()}": context_of(request).metrics.exposition().decode()}
-    content = await in_background(partial(combined, own | await cluster.expositions()))
+    content = await in_background(partial(_combined, own | await cluster.expositions()))
     return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _combined(expositions: Mapping[str, str]) -> bytes:
+    """Returns one exposition of several, whose samples have the label `replica`.
+
+    Args:
+        expositions: Each in Prometheus' text format, by the name of the replica.
+    """
+    families: dict[str, Metric] = {}
+    for replica, text in expositions.items():
+        for family in text_string_to_metric_families(text):
+            known = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            known.samples += [
+                sample._replace(labels={**sample.labels, "replica": replica}) for sample in family.samples
+            ]
+    registry = CollectorRegistry()
+    registry.register(_Families(list(families.values())))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    """Metrics that are complete already."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Returns the metrics."""
+        return self._families
