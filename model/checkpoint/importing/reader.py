@@ -140,10 +140,6 @@ class Fields:
         """
         return cls(path, {} if is_optional and not path.is_file() else read_json(path), defaults)
 
-    def with_defaults(self, defaults: Mapping[str, object]) -> "Fields":
-        """Returns the same values, with defaults for those that are missing."""
-        return Fields(self.path, self._values, defaults, self._part)
-
     def get(self, name: str) -> object:
         """Returns a value as it is; None if there is none."""
         return self._values.get(name)

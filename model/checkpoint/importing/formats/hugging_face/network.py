@@ -177,7 +177,7 @@ def read_network(fields: Fields, weights: StateDict) -> Network:
     family = fields.text("model_type")
     if family in _BART_SHAPES:
         return _read_bart(fields, weights, _BART_SHAPES[family])
-    return _read_t5(fields.with_defaults({"num_decoder_layers": fields.get("num_layers")}), weights)
+    return _read_t5(fields, weights)
 
 
 def _read_bart(fields: Fields, weights: StateDict, fixed: Mapping[str, object]) -> Network:
@@ -212,6 +212,7 @@ def _read_t5(fields: Fields, weights: StateDict) -> Network:
         output=("lm_head.weight", "shared.weight"),
     )
     model_dim, num_heads = fields.integer("d_model", 1), fields.integer("num_heads", 1)
+    decoder_depth = "num_layers" if fields.get("num_decoder_layers") is None else "num_decoder_layers"
     is_gated = fields.text("feed_forward_proj").startswith(_GATED)
     # transformers reads `gated-gelu` as the approximation by tanh.
     activations = {
@@ -229,7 +230,7 @@ def _read_t5(fields: Fields, weights: StateDict) -> Network:
         "attention_dim": num_heads * fields.integer("d_kv", 1),
         "attention_scale": 1.0,
         "num_encoder_layers": fields.integer("num_layers", 1),
-        "num_decoder_layers": fields.integer("num_decoder_layers", 1),
+        "num_decoder_layers": fields.integer(decoder_depth, 1),
         "ffn_dim": fields.integer("d_ff", 1),
         "activation": fields.choice("feed_forward_proj", activations),
         "gated_ffn": is_gated,

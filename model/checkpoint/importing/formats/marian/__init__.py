@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.formats.marian.file import MarianFile, read_marian_shortlist
+from model.checkpoint.importing.formats.marian.binary_files import MarianFile, read_marian_shortlist
 from model.checkpoint.importing.formats.marian.folder import (
     MarianFolder,
     MarianVocabulary,

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.formats.marian.file import ZSTANDARD, is_marian_file, read_yaml, unpacked
+from model.checkpoint.importing.formats.marian.binary_files import (
+    ZSTANDARD,
+    is_marian_file,
+    read_yaml,
+    unpacked,
+)
 from model.checkpoint.importing.languages import language_tags
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists

@@ -195,11 +195,6 @@ def is_marian_file(path: Path) -> bool:
     return bool(version == _VERSION and fits)
 
 
-def is_marian_shortlist(content: bytes) -> bool:
-    """Returns whether a file's content begins as a binary shortlist; text shortlists do not."""
-    return content[:8] == _MAGIC.to_bytes(8, "little")
-
-
 def read_marian_shortlist(path: Path, config: TransformerConfig) -> Shortlist | None:
     """Reads a shortlist for a network; None if the file is text.
 
@@ -209,7 +204,7 @@ def read_marian_shortlist(path: Path, config: TransformerConfig) -> Shortlist | 
         CheckpointError: If the file is truncated or of another kind, or does not fit the network.
     """
     content = unpacked(path)
-    if not is_marian_shortlist(content):
+    if content[:8] != _MAGIC.to_bytes(8, "little"):
         if not content or b"\0" in content:
             raise refusal(path, "magic number", hex(_MAGIC), content[:8].hex())
         return None
