@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.options import only_checkpoint, output_folder, require_replaceable, storage_option
+from model.cli.options import CheckpointFolder, output_folder, require_replaceable, storage_option
 
 if TYPE_CHECKING:
     from model.checkpoint.weights import StorageType
 
 
 @click.command()
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=CheckpointFolder())
 @output_folder
 @storage_option
 def average(checkpoints: tuple[Path, ...], output: Path, storage: "StorageType | None") -> None:
@@ -27,7 +27,6 @@ def average(checkpoints: tuple[Path, ...], output: Path, storage: "StorageType |
     if len(checkpoints) < (1 if storage else 2):
         requirement = "two or more, or one with --storage"
         raise click.UsageError(f"CHECKPOINT... must be {requirement}, but is {len(checkpoints)} instead")
-    sources = [only_checkpoint(each) for each in checkpoints]
-    require_replaceable(output, sources)
-    average_checkpoints([load_checkpoint(source) for source in sources], output, storage)
+    require_replaceable(output, checkpoints)
+    average_checkpoints([load_checkpoint(each) for each in checkpoints], output, storage)
     click.echo(f"Written: {output}")

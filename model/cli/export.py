@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from model.checkpoint.exporting import QUANTIZATIONS
-from model.cli.options import only_checkpoint, output_folder, require_replaceable
+from model.cli.options import checkpoint_argument, output_folder, require_replaceable
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option(
     "--format",
     "export_format",
@@ -46,7 +46,6 @@ def export(checkpoint: Path, export_format: str, output: Path, quantization: str
     from model.checkpoint.exporting.export import export_checkpoint
     from model.checkpoint.folder import load_checkpoint
 
-    source = only_checkpoint(checkpoint)
-    require_replaceable(output, [source])
-    export_checkpoint(load_checkpoint(source), output, export_format, quantization)
+    require_replaceable(output, [checkpoint])
+    export_checkpoint(load_checkpoint(checkpoint), output, export_format, quantization)
     click.echo(f"Written: {output}")

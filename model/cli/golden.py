@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from model.cli.main import Failure, Misuse
-from model.cli.options import only_checkpoint
+from model.cli.options import checkpoint_argument
 
 if TYPE_CHECKING:
     from model.checkpoint.card import ModelCard, Pair
@@ -19,7 +19,7 @@ _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option(
     "--text",
     "texts",
@@ -56,8 +56,7 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
     if texts and references is not None:
         raise Misuse("either --text or --references can be given, not both")
     known = None if references is None else read_references(references)
-    folder = only_checkpoint(checkpoint)
-    loaded = load_checkpoint(folder)
+    loaded = load_checkpoint(checkpoint)
     engine = torch_engine(loaded.network(), never_produced=loaded.tokenizer.target_tag_ids)
     found = find_self_test(
         loaded.card.pairs,
@@ -68,8 +67,8 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
     )
     if not found:
         wanted = "is not sure of any" if known is None else "is not sure of a right translation of any"
-        raise Failure(f"checkpoint {folder} {wanted} of these texts: nothing was recorded")
-    record(folder, PROVENANCE_KEY, [sentence.to_dict() for sentence in found])
+        raise Failure(f"checkpoint {checkpoint} {wanted} of these texts: nothing was recorded")
+    record(checkpoint, PROVENANCE_KEY, [sentence.to_dict() for sentence in found])
     for each in found:
         pair = f"{each.source_language}-{each.target_language}"
         click.echo(f"{pair}\t{each.source}\t{each.translation}")

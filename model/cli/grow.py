@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from model.cli.options import only_checkpoint, output_folder, require_replaceable
+from model.cli.options import checkpoint_argument, output_folder, require_replaceable
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option("--encoder-layers", type=click.IntRange(min=1), help="Number of layers.  [default: unchanged]")
 @click.option("--decoder-layers", type=click.IntRange(min=1), help="Number of layers.  [default: unchanged]")
 @output_folder
@@ -21,9 +21,8 @@ def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | Non
     from model.checkpoint.editing import deepen_checkpoint
     from model.checkpoint.folder import load_checkpoint
 
-    source = only_checkpoint(checkpoint)
-    require_replaceable(output, [source])
-    origin = load_checkpoint(source)
+    require_replaceable(output, [checkpoint])
+    origin = load_checkpoint(checkpoint)
     deepen_checkpoint(
         origin,
         output,

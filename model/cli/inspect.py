@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.options import only_checkpoint
+from model.cli.options import checkpoint_argument
 
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
@@ -16,7 +16,7 @@ Report = Mapping[str, object]
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def inspect(checkpoint: Path, as_json: bool) -> None:
     """Verify CHECKPOINT and show what it holds.
@@ -27,7 +27,7 @@ def inspect(checkpoint: Path, as_json: bool) -> None:
     """
     from model.checkpoint.folder import load_checkpoint
 
-    report = describe(load_checkpoint(only_checkpoint(checkpoint)))
+    report = describe(load_checkpoint(checkpoint))
     click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(report)))
 
 

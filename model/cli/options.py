@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,44 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
     "no_repeat_ngram_size": (int, "No sequence of so many tokens occurs twice."),
     "repetition_penalty": (float, "Above 1 makes repeated tokens less likely."),
 }
+DEFAULT_CHECKPOINT = Path("checkpoints")
+
+
+def only_checkpoint(path: Path) -> Path:
+    """Returns the checkpoint folder of a path: the path itself, or the only checkpoint in it.
+
+    Raises:
+        CheckpointError: If there is none, or more than one.
+    """
+    if "," in str(path) and not path.exists():  # the form that `dragoman serve` accepts
+        named = ", ".join(part.strip() for part in str(path).split(","))
+        raise CheckpointError(f"one checkpoint is needed, not several: name one of {named}")
+    found = checkpoint_folders(path)
+    if len(found) == 1:
+        return found[0]
+    runs = run_folders(path)
+    if not found and not runs:
+        raise CheckpointError(import_advice(path) or f"{path} holds no checkpoint: {CONFIG} is missing")
+    problem = "several checkpoints" if found else "no checkpoint"
+    choices = found or [good for run in runs if (good := good_checkpoint(run))]
+    advice = f": name one of {', '.join(map(str, choices))}" if choices else ""
+    raise CheckpointError(f"{path} holds {problem}{advice}")
+
+
+class CheckpointFolder(click.Path):
+    """The path of a checkpoint folder, or of a folder that holds one, which stands for it."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: "str | os.PathLike[str]", param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Returns the checkpoint folder; raises as `only_checkpoint`."""
+        return only_checkpoint(Path(value))
+
+
+checkpoint_argument = click.argument("checkpoint", type=CheckpointFolder())
 output_folder = click.option(
     "-o",
     "--output",
@@ -54,7 +93,6 @@ storage_option = click.option(
     type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
     help="Number type to store weights in; as before if omitted. int8 has a scale for each row of a matrix.",
 )
-DEFAULT_CHECKPOINT = Path("checkpoints")
 
 
 def grouped(
@@ -267,27 +305,6 @@ class Setup:
             "shortlist": self.shortlist,
             "retries": self.retry_degenerate,
         }
-
-
-def only_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint folder of a path: the path itself, or the only checkpoint in it.
-
-    Raises:
-        CheckpointError: If there is none, or more than one.
-    """
-    if "," in str(path) and not path.exists():  # the form that `dragoman serve` accepts
-        named = ", ".join(part.strip() for part in str(path).split(","))
-        raise CheckpointError(f"one checkpoint is needed, not several: name one of {named}")
-    found = checkpoint_folders(path)
-    if len(found) == 1:
-        return found[0]
-    runs = run_folders(path)
-    if not found and not runs:
-        raise CheckpointError(import_advice(path) or f"{path} holds no checkpoint: {CONFIG} is missing")
-    problem = "several checkpoints" if found else "no checkpoint"
-    choices = found or [good for run in runs if (good := good_checkpoint(run))]
-    advice = f": name one of {', '.join(map(str, choices))}" if choices else ""
-    raise CheckpointError(f"{path} holds {problem}{advice}")
 
 
 def setup_options(command: Command) -> Command:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from model.cli.main import Failure, Misuse
-from model.cli.options import named_languages, only_checkpoint, progress_bar
+from model.cli.options import checkpoint_argument, named_languages, progress_bar
 
 if TYPE_CHECKING:
     from model.checkpoint.card import ModelCard, Pair
@@ -22,7 +22,7 @@ _PAIRS_AT_ONCE = 10_000
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option(
     "--corpus",
     "corpora",
@@ -69,8 +69,7 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     from model.checkpoint.folder import load_checkpoint
     from model.training.data.lexicon import ITERATIONS, Lexicon, ParallelIds, make_shortlist
 
-    folder = only_checkpoint(checkpoint)
-    loaded = load_checkpoint(folder)
+    loaded = load_checkpoint(checkpoint)
     named = [(named_languages(loaded.card, languages), file) for languages, file in corpora]
     _require_all_pairs(loaded.card, [languages for languages, _ in named])
     with progress_bar("lines read") as bar:
@@ -84,13 +83,13 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     made.check(loaded.config)
     corpus_names = [f"{languages} {Path(file).name}" for languages, file in corpora]
     add_shortlist(
-        folder,
+        checkpoint,
         made,
         {"corpora": corpus_names, "pairs": len(pairs), "per_token": per_token, "always": always},
     )
     average = len(made.candidates) / (len(made.offsets) - 1)
     click.echo(
-        f"Written: {folder} ({len(pairs)} pairs; {len(made.always)} tokens for all sentences, "
+        f"Written: {checkpoint} ({len(pairs)} pairs; {len(made.always)} tokens for all sentences, "
         f"and {average:.1f} for each source token on average)"
     )
 

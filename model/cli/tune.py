@@ -12,10 +12,10 @@ from model.cli.main import Misuse
 from model.cli.options import (
     Languages,
     Setup,
+    checkpoint_argument,
     device_option,
     language_options,
     named_languages,
-    only_checkpoint,
     precision_option,
     progress_bar,
 )
@@ -31,7 +31,7 @@ _SAMPLE_LINES = 200
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@checkpoint_argument
 @click.option("--source-file", metavar="F", help="Validation sentences, one a line; .gz or plain.")
 @click.option("--reference-file", metavar="R", help="Their references; without it, F has two columns.")
 @click.option(
@@ -102,8 +102,7 @@ def tune(
         raise Misuse("either --source-file or --corpus must be given")
     if corpora:
         _refuse_beside_corpus(languages, reference_file)
-    folder = only_checkpoint(checkpoint)
-    translator = Setup(folder, device, precision).load()
+    translator = Setup(checkpoint, device, precision).load()
     card = translator.card
     if source_file is not None:
         texts = [_text(source_file, reference_file, limit, card, languages)]
@@ -117,8 +116,8 @@ def tune(
     click.echo("\n".join(_table(trials, chosen)))
     if not dry_run:
         files = [source_file] if source_file else [file for _, file in corpora]
-        keep_best_search(folder, card, trials, metric, files)
-        click.echo(f"Written: {folder}")
+        keep_best_search(checkpoint, card, trials, metric, files)
+        click.echo(f"Written: {checkpoint}")
 
 
 def _refuse_beside_corpus(languages: Languages, reference_file: str | None) -> None:
