@@ -131,9 +131,9 @@ def arrange(
     for role, token in (("eos_token", tokens.eos), ("decoder_start_token", tokens.start)):
         if token is not None and token not in target and not starts_from_zero:
             raise refusal(where / "config.json", role, "a piece of the target vocabulary", token)
-    lists = {id(side): [*side, *([] if tokens.unk in side else [tokens.unk])] for side in (source, target)}
-    rows = {key: list(range(len(side))) for key, side in lists.items()}
-    sides = [lists[id(source)], lists[id(target)]]
+    left = _Side(source, tokens.unk)
+    right = left if target is source else _Side(target, tokens.unk)
+    sides = [left.pieces, right.pieces]
     pad = pad or next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
     is_new = pad not in sides[1]
     start = (pad if is_new else _START) if starts_from_zero else tokens.start or tokens.bos
@@ -145,30 +145,44 @@ def arrange(
         "decoder_start_id": start,
         "pad_id": pad,
     }
-    arranged = [(lists[id(side)], rows[id(side)]) for side in (source, target)]
-    _agree(arranged, list(dict.fromkeys(roles.values())))
-    ids = {role: sides[1].index(piece) for role, piece in roles.items()}
-    (sources, source_rows), (targets, target_rows) = arranged
+    for piece in dict.fromkeys(roles.values()):
+        first, second = left.place(piece), right.place(piece)
+        if second < len(left.pieces):
+            left.exchange(first, second)
+        else:
+            right.exchange(second, first)
+    ids = {role: right.place(piece) for role, piece in roles.items()}
     return Vocabularies(
-        source=Vocabulary(pieces=sources, listed=len(source), rows=np.array(source_rows)),
-        target=Vocabulary(pieces=targets, listed=len(target), rows=np.array(target_rows)),
+        source=left.vocabulary(),
+        target=right.vocabulary(),
         special_ids=ids,
         suppressed=[] if tokens.unk in target else [ids["unk_id"]],
     )
 
 
-def _agree(sides: Sequence[tuple[list[str], list[int]]], tokens: Sequence[str]) -> None:
-    """Moves tokens and their rows in place until both sides have them at the same ids."""
-    for token in tokens:
-        for pieces, rows in sides:
-            if token not in pieces:
-                pieces.append(token)
-                rows.append(-1)
-        left, right = (pieces.index(token) for pieces, _ in sides)
-        moved, other = (left, right) if right < len(sides[0][0]) else (right, left)
-        pieces, rows = sides[0 if right < len(sides[0][0]) else 1]
-        pieces[moved], pieces[other] = pieces[other], pieces[moved]
-        rows[moved], rows[other] = rows[other], rows[moved]
+class _Side:
+    """The pieces of one side by id, and the row of each in the file, while both sides are made to agree."""
+
+    def __init__(self, listed: Sequence[str], unk: str) -> None:
+        self.pieces = [*listed, *([] if unk in listed else [unk])]
+        self._listed, self._rows = len(listed), list(range(len(self.pieces)))
+
+    def place(self, piece: str) -> int:
+        """Returns the id of a piece, which is added if it is missing."""
+        if piece not in self.pieces:
+            self.pieces.append(piece)
+            self._rows.append(-1)
+        return self.pieces.index(piece)
+
+    def exchange(self, one: int, other: int) -> None:
+        """Lets two pieces change their ids; they keep their rows."""
+        pieces, rows = self.pieces, self._rows
+        pieces[one], pieces[other] = pieces[other], pieces[one]
+        rows[one], rows[other] = rows[other], rows[one]
+
+    def vocabulary(self) -> Vocabulary:
+        """Returns the ids as they are now."""
+        return Vocabulary(pieces=self.pieces, listed=self._listed, rows=np.array(self._rows))
 
 
 def tokenizer_files(folder: Path) -> dict[str, Path]:
