@@ -21,7 +21,7 @@ _SETTLING_ITERATIONS: Final = 4
 # How long descriptors count as scarce after one was lacking, and the time between two connections meanwhile:
 # closing a connection takes some iterations of the event loop, and the few descriptors must last that long.
 _SCARCE_SECONDS: Final = 10.0
-_INTERVAL_SECONDS: Final = 0.005
+_INTERVAL_SECONDS: Final = 0.002
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 # Enough for all clients of one process, and few enough for code that loops over all descriptors.
