@@ -37,6 +37,7 @@ from model.training.data.batches import Batch, plan_epoch
 from model.training.data.dataset import Lengths
 from model.training.distributed.device import tune_cpu
 from model.training.optimisation.measurements import measured_peak, operations_of_batch, wait_for
+from model.training.optimisation.objective import Smoothing
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.step import Updater, autocast, sequence_loss
 
@@ -88,7 +89,7 @@ class _DragomanTrainer:
 
     @torch.inference_mode()
     def cross_entropy(self, batch: Batch) -> float:
-        loss = sequence_loss(self._network.eval(), batch, self._network.config, smoothing=0.0)
+        loss = sequence_loss(self._network.eval(), batch, Smoothing.of(self._network.config, 0.0))
         return float(loss.cross_entropy) / batch.num_target_tokens
 
     def update(self, step: int, batch: Batch) -> None:

@@ -108,6 +108,13 @@ class Transformer(nn.Module):
             ConfigError: If the network has a decoder but there is no target, or the reverse; or if it has an
                 encoder but there is no source.
         """
+        states = self.states(source_NS, target_NT, maps)
+        return states if target_NT is None else self.project(states)
+
+    def states(
+        self, source_NS: Tensor | None, target_NT: Tensor | None = None, maps: AttentionMaps | None = None
+    ) -> Tensor:
+        """What `forward` projects to logits, (N, T, M), or returns for an encoder alone."""
         encoder_output = None if source_NS is None else self.encode(source_NS, maps)
         if (target_NT is None) is not (self.config.num_decoder_layers == 0):
             needed = (
@@ -116,7 +123,7 @@ class Transformer(nn.Module):
             raise ConfigError("target_NT", needed, target_NT if target_NT is None else "given")
         if target_NT is None:
             return given(encoder_output).states_NSM
-        return self.project(self.decode(target_NT, encoder_output, maps))
+        return self.decode(target_NT, encoder_output, maps)
 
     def forward_with_attention(
         self, source_NS: Tensor | None, target_NT: Tensor

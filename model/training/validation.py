@@ -30,6 +30,7 @@ from model.text.tokenizer import Tokenizer
 from model.training.config.sections import Precision
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.optimisation.objective import Smoothing
 from model.training.optimisation.step import autocast, sequence_loss
 from model.translation.translator import decode_in_parallel
 
@@ -261,9 +262,10 @@ class Validator:
 
     def _measure_loss(self) -> float:
         sums = torch.zeros(2, dtype=torch.float64)  # of the loss and of the tokens
+        smoothing = Smoothing.of(self._network.config, 0.0)
         for batch in self._loss_batches:
             with autocast(batch.labels_NT.device, self._precision):
-                loss = sequence_loss(self._network, batch, self._network.config, smoothing=0.0)
+                loss = sequence_loss(self._network, batch, smoothing)
             sums += torch.tensor([float(loss.cross_entropy), batch.num_target_tokens], dtype=torch.float64)
         self._world.sum_(sums)
         total, num_labels = sums.tolist()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from model.errors import CorpusError
 from model.training.config.sections import BatchConfig
@@ -25,6 +26,7 @@ Item = TypeVar("Item")
 
 _CPU = torch.device("cpu")
 _BUCKETS_PER_DOUBLING = 8
+_DOUBLINGS_OF_A_BUCKET = _BUCKETS_PER_DOUBLING.bit_length() - 1
 _FORM = 1
 """Version of the order that follows from data, budget and seed; part of its fingerprint."""
 
@@ -148,21 +150,46 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """The batch on a device; the copy of pinned memory is asynchronous."""
-        return self._each(lambda ids: ids.to(device, non_blocking=True))
+        return self if self.is_remote else self._each(lambda ids: ids.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
         """The batch in page-locked memory."""
         return self._each(Tensor.pin_memory)
 
+    def in_buckets(self, pad_id: int, longest_source: int, longest_target: int) -> Self:
+        """The batch with more padding, in one of few shapes: a GPU's libraries plan their work by shape.
+
+        Args:
+            pad_id: Fills rows, and further rows.
+            longest_source: Most tokens of a source; positions may be learned up to there.
+            longest_target: Most tokens of a target.
+        """
+
+        def pad(ids: Tensor, longest: int) -> Tensor:
+            height, width = ids.shape
+            added = min(bucketed(width), longest) - width, bucketed(height) - height
+            return functional.pad(ids, (0, added[0], 0, added[1]), value=pad_id)
+
+        return replace(
+            self,
+            source_NS=pad(self.source_NS, longest_source),
+            decoder_input_NT=pad(self.decoder_input_NT, longest_target),
+            labels_NT=pad(self.labels_NT, longest_target),
+        )
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        if self.is_remote:
-            return self
         return replace(
             self,
             source_NS=change(self.source_NS),
             decoder_input_NT=change(self.decoder_input_NT),
             labels_NT=change(self.labels_NT),
         )
+
+
+def bucketed(size: int) -> int:
+    """The smallest of 1…16, 18, 20…32, 36, 40…64, 72… that is at least `size`; an eighth more at most."""
+    step = 1 << max(0, (size - 1).bit_length() - 1 - _DOUBLINGS_OF_A_BUCKET)
+    return -(-size // step) * step
 
 
 class Prefetcher(Iterator[Item]):
@@ -234,7 +261,7 @@ class BatchStream(Iterator[Batch]):
             rank=rank,
             world_size=world_size,
             dropout=dropout,
-            pins=device.type == "cuda",
+            is_for_gpu=device.type == "cuda",
         )
         self._device = device
         self._depth = config.prefetch * world_size  # only every `world_size`-th batch has tensors here
@@ -304,7 +331,7 @@ class _Epochs:
         rank: int,
         world_size: int,
         dropout: PieceDropouts,
-        pins: bool,
+        is_for_gpu: bool,
     ) -> None:
         self._sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
         self._targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
@@ -316,9 +343,10 @@ class _Epochs:
         order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *rates])
         self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
         self.plan = lru_cache(maxsize=2)(self._plan)
+        self._longest = int(self._sources.lengths.max()), int(self._targets.lengths.max())
         self._weights, self._config, self._seed = dataset.weights, config, seed
         self._decoder_start_id, self._pad_id = dataset.index.bos_id, dataset.index.pad_id
-        self._rank, self._world_size, self._pins = rank, world_size, pins
+        self._rank, self._world_size, self._is_for_gpu = rank, world_size, is_for_gpu
 
     def _plan(self, epoch: int) -> BatchPlan:
         lengths = self._sources.lengths, self._targets.lengths
@@ -349,13 +377,16 @@ class _Epochs:
             epoch=epoch,
             index=index,
         )
-        return batch.pin_memory() if self._pins else batch
+        return self._in_buckets(batch).pin_memory() if self._is_for_gpu else batch
+
+    def _in_buckets(self, batch: Batch) -> Batch:
+        return batch.in_buckets(self._pad_id, *self._longest)
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """A batch that another process works on."""
         sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
-        return Batch(
+        outline = Batch(
             source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),
             decoder_input_NT=labels_NT,
             labels_NT=labels_NT,
@@ -364,3 +395,4 @@ class _Epochs:
             epoch=epoch,
             index=index,
         )
+        return self._in_buckets(outline) if self._is_for_gpu else outline

@@ -9,7 +9,7 @@ This module computes half of that objective, so that its losses compare with tho
 
     ½ · [loss(P₁) + loss(P₂)] + α / 4 · [KL(P₁ ‖ P₂) + KL(P₂ ‖ P₁)].
 
-Shapes: N sentences, T target positions, M rows (N × T), V vocabulary.
+Shapes: N sentences, T target positions, M rows (N × T), D width of states, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
+from torch.nn import functional
 
+from model.config import TransformerConfig
 from model.network.native_ops import fused_smoothed_loss
 from model.training.data.batches import Batch
 
@@ -60,6 +62,11 @@ class Smoothing:
     pad_id: int
     vocab_size: int
 
+    @classmethod
+    def of(cls, config: TransformerConfig, share: float) -> "Smoothing":
+        """The distribution for a network's targets."""
+        return cls(share, config.pad_id, config.target_vocab_size)
+
     @property
     def other(self) -> float:
         """ε / (V − 2): probability of each token that is neither the reference nor padding."""
@@ -91,6 +98,81 @@ def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smooth
         )
         sums = apply(logits_MV, labels_M, smoothing)
     return SummedLoss(*sums)
+
+
+def projected_loss(
+    states_NTD: Tensor, output: nn.Linear, labels_NT: Tensor, smoothing: Smoothing
+) -> SummedLoss:
+    """`label_smoothed_loss` of the logits `output(states)`, a few rows of which are in memory at a time.
+
+    The logits of a batch, and their gradient, are the largest tensors of a training step. Here a chunk of
+    logits becomes its part of the gradients of states and weights before the next chunk is computed.
+
+    Args:
+        states_NTD: Decoder states.
+        output: Projects them to logits; rows from `vocab_size` on do not count.
+        labels_NT: Reference tokens, `pad_id` at padding.
+        smoothing: The distribution q.
+    """
+    apply = cast(Callable[..., tuple[Tensor, Tensor]], _ProjectedCrossEntropy.apply)
+    rows = states_NTD.flatten(0, -2), labels_NT.flatten()
+    return SummedLoss(*apply(*rows, output.weight, output.bias, smoothing))
+
+
+class _ProjectedContext(FunctionCtx):
+    """What forward saves for backward."""
+
+    needs_input_grad: tuple[bool, ...]
+    saved_tensors: tuple[Tensor, ...]
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """Loss and gradients in one pass over the rows; products are computed in the type of autocast."""
+
+    @staticmethod
+    def forward(
+        ctx: _ProjectedContext,
+        states_MD: Tensor,
+        labels_M: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        smoothing: Smoothing,
+    ) -> tuple[Tensor, Tensor]:
+        device, size = states_MD.device, smoothing.vocab_size
+        is_cast = torch.is_autocast_enabled(device.type)
+        precision = torch.get_autocast_dtype(device.type) if is_cast else weight_VD.dtype
+        states, weight = states_MD.to(precision), weight_VD[:size].to(precision)
+        bias = None if bias_V is None else bias_V[:size].to(precision)
+        sums = torch.zeros(2, device=device)
+        parameters = [each for each in (weight_VD, bias_V) if each is not None]
+        # Without the loss scale ε / V is near the smallest float16.
+        kept = torch.float32 if precision == torch.float16 else precision
+        gradients = []
+        if any(ctx.needs_input_grad):
+            gradients = [torch.zeros_like(states, dtype=kept), *map(torch.zeros_like, parameters)]
+        step = rows_at_once(device, size, _ROWS_AT_ONCE)
+        with torch.autocast(device.type, enabled=False):
+            for start in range(0, len(states), step):
+                rows = slice(start, start + step)
+                logits_MV = functional.linear(states[rows], weight, bias)
+                logs_MV = logits_MV.float().log_softmax(-1)
+                sums += _losses(logs_MV, labels_M[rows], smoothing)
+                if gradients:
+                    gradient_MV = _gradient(logs_MV, labels_M[rows], smoothing).to(kept)
+                    gradients[0][rows] = gradient_MV @ weight.to(kept)
+                    gradients[1][:size] += gradient_MV.T @ states[rows].to(kept)
+                    if bias is not None:
+                        gradients[2][:size] += gradient_MV.sum(0)
+        ctx.save_for_backward(*gradients)
+        smoothed, cross_entropy = sums.unbind()
+        ctx.mark_non_differentiable(cross_entropy)
+        return smoothed, cross_entropy
+
+    @staticmethod
+    def backward(ctx: _ProjectedContext, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        states_MD, *parameters = (each * upstream[0] for each in ctx.saved_tensors)
+        weight_VD, bias_V = (*parameters, None)[:2]
+        return states_MD, None, weight_VD, bias_V, None
 
 
 class _Context(FunctionCtx):
@@ -165,13 +247,15 @@ def _gradient(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor
     return gradient_MV.mul_((labels_M != smoothing.pad_id)[:, None])
 
 
-def r_drop_loss(network: nn.Module, batch: Batch, smoothing: Smoothing, alpha: float) -> SummedLoss:
+def r_drop_loss(
+    network: Callable[[Tensor, Tensor], Tensor], batch: Batch, smoothing: Smoothing, alpha: float
+) -> SummedLoss:
     """The R-Drop objective of a batch, summed over all labels that are not padding.
 
     Both passes run as one, on the batch concatenated with itself.
 
     Args:
-        network: Network in training mode, with dropout.
+        network: Computes logits (N, T, V) of a source and a decoder input, with dropout.
         batch: Sentence pairs.
         smoothing: The target distribution of each pass.
         alpha: α, weight of the divergence; about 5 for translation in the paper.

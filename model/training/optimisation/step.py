@@ -1,13 +1,12 @@
 """ⓔ One update of the weights: forward, loss, backward, clip, step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from model.config import TransformerConfig
 from model.errors import DivergenceError
 from model.network.transformer import Transformer
 from model.training.config.sections import Precision
@@ -15,9 +14,18 @@ from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.measurements import Update, operations_of_batch
-from model.training.optimisation.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
+from model.training.optimisation.objective import (
+    Smoothing,
+    SummedLoss,
+    label_smoothed_loss,
+    projected_loss,
+    r_drop_loss,
+)
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.schedule import Schedule
+
+States = Callable[[Tensor, Tensor], Tensor]
+"""Decoder states (N, T, M) of a source and a decoder input."""
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
@@ -25,14 +33,29 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, getattr(torch, precision), enabled=precision != "float32")
 
 
+def holds_logits(device: torch.device) -> bool:
+    """Returns whether a loss is computed from all logits of a batch; a CPU has a fused kernel for them."""
+    return device.type == "cpu"
+
+
 def sequence_loss(
-    network: nn.Module, batch: Batch, config: TransformerConfig, smoothing: float
+    network: Transformer, batch: Batch, smoothing: Smoothing, states: States | None = None
 ) -> SummedLoss:
-    """The loss of a batch under teacher forcing: position t predicts label t from labels before t."""
-    logits_NTV = network(batch.source_NS, batch.decoder_input_NT)
-    return label_smoothed_loss(
-        logits_NTV, batch.labels_NT, Smoothing(smoothing, config.pad_id, config.target_vocab_size)
-    )
+    """The loss of a batch under teacher forcing: position t predicts label t from labels before t.
+
+    On a GPU the logits of the batch are never in memory at once.
+
+    Args:
+        network: The network.
+        batch: On its device.
+        smoothing: The target distribution.
+        states: Computes `network.states`, compiled for example; None for itself.
+    """
+    states_NTM = (states or network.states)(batch.source_NS, batch.decoder_input_NT)
+    if holds_logits(states_NTM.device):
+        return label_smoothed_loss(network.project(states_NTM), batch.labels_NT, smoothing)
+    scaled_NTM = states_NTM * network.config.logit_scale
+    return projected_loss(scaled_NTM, network.output, batch.labels_NT, smoothing)
 
 
 class Updater:
@@ -62,9 +85,9 @@ class Updater:
             config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run
         )
         self.schedule.warn()
-        self._forward = (
-            cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
-        )
+        self._states: States = network.states
+        if config.run.compile:
+            self._states = torch.compile(network.states, dynamic=True)
         self._scaler = torch.amp.GradScaler(device.type, enabled=config.run.precision == "float16")
         self._passes = 2 if config.objective.r_drop else 1
         self._shape = shape
@@ -119,11 +142,14 @@ class Updater:
         return totals[0], totals[1]
 
     def _loss(self, batch: Batch) -> SummedLoss:
-        shape, objective = self._shape, self._config.objective
+        objective = self._config.objective
+        smoothing = Smoothing.of(self._shape, objective.label_smoothing)
         if not objective.r_drop:
-            return sequence_loss(self._forward, batch, shape, objective.label_smoothing)
-        smoothing = Smoothing(objective.label_smoothing, shape.pad_id, shape.target_vocab_size)
-        return r_drop_loss(self._forward, batch, smoothing, objective.r_drop)
+            return sequence_loss(self.network, batch, smoothing, self._states)
+        return r_drop_loss(self._logits, batch, smoothing, objective.r_drop)
+
+    def _logits(self, source_NS: Tensor, target_NT: Tensor) -> Tensor:
+        return self.network.project(self._states(source_NS, target_NT))
 
     def _clip(self) -> Tensor:
         longest = self._config.optimisation.clip_norm or float("inf")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.errors import ConfigError, CorpusError
 from model.training.config.sections import BatchConfig, CleaningConfig
-from model.training.data.batches import Batch, BatchStream, Prefetcher, plan_epoch
+from model.training.data.batches import Batch, BatchStream, Prefetcher, bucketed, plan_epoch
 from model.training.data.dataset import Lengths, PairDataset
 from model.training.data.tokenisation import prepare
 from tests.model.training.parallel_text import tokenizer_of, write_corpus
@@ -93,6 +93,7 @@ def test_no_epoch_is_empty() -> None:
 
 PAD, BOS, EOS = 0, 2, 3
 CONFIG = BatchConfig(max_tokens=600, prefetch=3)
+CUDA = torch.device("cuda")
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +139,40 @@ def test_targets_are_shifted_by_one_and_padded(dataset: PairDataset) -> None:
             assert torch.equal(batch.decoder_input_NT == PAD, batch.labels_NT == PAD)
             assert batch.num_target_tokens == int((batch.labels_NT != PAD).sum())
             assert batch.num_source_tokens == int((batch.source_NS != PAD).sum())
+
+
+def test_sizes_of_buckets_are_few_and_at_most_an_eighth_larger() -> None:
+    sizes = [bucketed(size) for size in range(1, 257)]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 16 + 4 * 8
+    assert all(size <= wide <= size * 9 / 8 for size, wide in enumerate(sizes, 1))
+
+
+def test_a_gpu_gets_the_same_batches_in_few_shapes(
+    dataset: PairDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this process and of another one."""
+    monkeypatch.setattr(Batch, "pin_memory", lambda batch: batch)
+    monkeypatch.setattr(Batch, "to", lambda batch, _: batch)
+    longest = [
+        int(side(np.arange(len(dataset))).lengths.max())
+        for side in (dataset.source_rows, dataset.target_rows)
+    ]
+    alone = stream(dataset)
+    streams = (BatchStream(dataset, CONFIG, seed=5, rank=rank, world_size=2, device=CUDA) for rank in (0, 1))
+    shapes = []
+    for exact, *padded in islice(zip(alone, *streams, strict=False), alone.num_batches()):
+        own = next(batch for batch in padded if not batch.is_remote)
+        assert {outline(batch) for batch in padded} == {outline(own)}
+        for name in ("source_NS", "decoder_input_NT", "labels_NT"):
+            ids = getattr(own, name)
+            height, width = getattr(exact, name).shape
+            assert torch.equal(ids[:height, :width], getattr(exact, name))
+            assert int((ids != PAD).sum()) == int((getattr(exact, name) != PAD).sum())
+            most = longest[name != "source_NS"]
+            assert ids.shape == (bucketed(height), min(bucketed(width), most))
+        shapes.append((own.source_NS.shape, own.labels_NT.shape))
+    assert len(shapes) > 10
 
 
 def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:

@@ -1,15 +1,20 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from model.network.transformer import Transformer
+from model.training.optimisation import objective, step
 from model.training.optimisation.objective import (
     Smoothing,
     SummedLoss,
     label_smoothed_loss,
+    projected_loss,
     r_drop_loss,
     rows_at_once,
     symmetric_divergence,
@@ -224,9 +229,9 @@ def test_the_objective_is_half_of_the_papers() -> None:
 def test_updates_use_it_where_it_is_asked_for(tmp_path: Path) -> None:
     shape = tiny_config(embedding_dropout=0.3, residual_dropout=0.3)
     losses = []
-    for objective in ({}, {"r_drop": 0.0}, {"r_drop": 500.0}):
+    for section in ({}, {"r_drop": 0.0}, {"r_drop": 500.0}):
         torch.manual_seed(0)
-        config = tiny_run(tmp_path, objective=objective)
+        config = tiny_run(tmp_path, objective=section)
         each = Updater(Transformer(shape), config, torch.device("cpu"))
         losses.append([each.update(step, [batch(4, step, padding=1)]).loss.item() for step in (1, 2)])
     plain, off, on = losses
@@ -253,3 +258,74 @@ def test_rows_that_are_computed_apart_give_the_same_loss_and_gradient(
     found = loss_of(logits, wanted, 0.1).smoothed
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(*torch.autograd.grad(found, logits), gradient)
+
+
+class _LargeTensors(TorchDispatchMode):
+    """Finds the operators that make tensors of at least so many numbers."""
+
+    def __init__(self, at_least: int) -> None:
+        super().__init__()
+        self.at_least = at_least
+        self.found: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        made = [each.numel() for each in tree_leaves(result) if isinstance(each, Tensor)]
+        self.found += [str(func)] * (max([0, *made]) >= self.at_least)
+        return result
+
+
+def _projected(bias: bool, rows: int) -> tuple[Tensor, nn.Linear, Tensor]:
+    """States, a projection with two rows more than the vocabulary, and labels."""
+    random = torch.Generator().manual_seed(3)
+    output = nn.Linear(6, 13, bias=bias)
+    for parameter in output.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=random)
+    labels = torch.randint(0, 11, (1, rows), generator=random)
+    return torch.randn(1, rows, 6, generator=random, requires_grad=True), output, labels
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("rows", "at_once"), [(1, 4), (8, 4), (13, 4)])
+@pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16])
+def test_the_loss_without_the_logits_of_the_batch_is_that_of_its_logits(
+    precision: torch.dtype | None, rows: int, at_once: int, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objective, "_ROWS_AT_ONCE", at_once)
+    states, output, labels = _projected(bias, rows)
+    found = []
+    for is_chunked in (False, True):
+        with torch.autocast("cpu", precision, enabled=precision is not None):
+            if is_chunked:
+                loss = projected_loss(states, output, labels, SMOOTHING)
+            else:
+                loss = label_smoothed_loss(output(states)[..., :11], labels, SMOOTHING)
+        gradients = torch.autograd.grad(loss.smoothed * 1024 / rows, [states, *output.parameters()])
+        found.append((loss.smoothed.detach(), loss.cross_entropy, *gradients))
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if precision is None else {"rtol": 0.03, "atol": 4.0}
+    for expected, chunked in zip(*found, strict=True):
+        torch.testing.assert_close(chunked, expected, **tolerance)
+
+
+@pytest.mark.parametrize("is_gpu", [False, True])
+def test_a_gpu_never_holds_the_logits_of_a_batch(is_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert step.holds_logits(torch.device("cpu"))
+    assert not step.holds_logits(torch.device("cuda"))
+    monkeypatch.setattr(step, "holds_logits", lambda _: not is_gpu)
+    monkeypatch.setattr(objective, "_ROWS_AT_ONCE", 4)
+    shape = tiny_config(embedding_dropout=0.0, residual_dropout=0.0, target_vocab_size=500)
+    network, one = Transformer(shape), batch(20, 7)
+    with _LargeTensors(at_least=one.labels_NT.numel() * 500) as large:
+        step.sequence_loss(network, one, Smoothing.of(shape, 0.1)).smoothed.backward()
+    assert bool(large.found) is not is_gpu
+
+
+def test_no_gradient_is_computed_where_none_is_wanted() -> None:
+    states, output, labels = _projected(bias=True, rows=5)
+    with torch.no_grad():
+        loss = projected_loss(states, output, labels, SMOOTHING)
+    assert not loss.smoothed.requires_grad
+    expected = label_smoothed_loss(output(states)[..., :11], labels, SMOOTHING).smoothed
+    torch.testing.assert_close(loss.smoothed, expected.detach())

@@ -1,18 +1,22 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from model.network.transformer import Transformer
 from model.training.data.batches import Batch
+from model.training.optimisation.objective import Smoothing
 from model.training.optimisation.step import Updater, sequence_loss
 from tests.model.tiny_networks import ids, tiny_config
 from tests.model.training.tiny_runs import tiny_run
 
 CPU = torch.device("cpu")
+IDS = ("source_NS", "decoder_input_NT", "labels_NT")
 SHAPE = tiny_config(embedding_dropout=0.0, residual_dropout=0.0)
 
 
@@ -34,10 +38,7 @@ def batch(rows: int, seed: int, length: int = 6, padding: int = 0) -> Batch:
 
 def joined(parts: list[Batch]) -> Batch:
     return Batch(
-        **{
-            name: torch.cat([getattr(p, name) for p in parts])
-            for name in ("source_NS", "decoder_input_NT", "labels_NT")
-        },
+        **{name: torch.cat([getattr(p, name) for p in parts]) for name in IDS},
         num_source_tokens=sum(p.num_source_tokens for p in parts),
         num_target_tokens=sum(p.num_target_tokens for p in parts),
         epoch=0,
@@ -104,7 +105,19 @@ def test_teacher_forcing_scores_each_label_given_those_before(tmp_path: Path) ->
     one = batch(1, 3)
     logits = network(one.source_NS, one.decoder_input_NT)[0]
     expected = -logits.log_softmax(-1)[range(6), one.labels_NT[0]].sum()
-    torch.testing.assert_close(sequence_loss(network, one, SHAPE, 0.0).smoothed, expected)
+    torch.testing.assert_close(sequence_loss(network, one, Smoothing.of(SHAPE, 0.0)).smoothed, expected)
+
+
+def test_further_padding_and_empty_rows_change_no_loss_and_no_gradient(tmp_path: Path) -> None:
+    exact, wide = updater(tmp_path), updater(tmp_path)
+    one = batch(9, 5, padding=2)
+    padded = replace(
+        one, **{name: functional.pad(getattr(one, name), (0, 3, 0, 2), value=SHAPE.pad_id) for name in IDS}
+    )
+    found, expected = (each.update(1, [given]) for each, given in ((wide, padded), (exact, one)))
+    torch.testing.assert_close(found.loss, expected.loss)
+    for one_weight, other in zip(wide.network.parameters(), exact.network.parameters(), strict=True):
+        torch.testing.assert_close(one_weight.grad, other.grad)
 
 
 def test_state_brings_everything_back(tmp_path: Path) -> None:
