@@ -3,6 +3,7 @@
 Options are environment variables, as for the real one:
 
 - `DOUBLE_SECONDS`: How long a step takes.
+- `DOUBLE_HURRY`: A file; steps that begin once it exists take no time.
 - `DOUBLE_GATE`: A file; a step does not end before that exists.
 - `DOUBLE_PATIENCE`: Seconds that a slow client is given.
 - `DOUBLE_POISON`: A word that makes a step raise.
@@ -25,9 +26,10 @@ from app.telemetry.logs import set_up_logs
 from tests.app.double import DoubleBackend
 
 
-def rest(seconds: float, gate: Path | None) -> None:
+def rest(seconds: float, hurry: Path | None, gate: Path | None) -> None:
     """Take a step's time, and wait for the gate."""
-    time.sleep(seconds)
+    if hurry is None or not hurry.exists():
+        time.sleep(seconds)
     while gate is not None and not gate.exists():
         time.sleep(0.005)
 
@@ -38,8 +40,10 @@ def run(settings: Settings, process: ServiceProcess | None = None, listener: Lis
     directions = tuple((pair[:2], pair[3:]) for pair in pairs)
     backend = DoubleBackend(("tiny", directions), workers=settings.workers or 1)
     backend.seconds = float(os.environ.get("DOUBLE_SECONDS", "0"))
-    gate = Path(os.environ["DOUBLE_GATE"]) if "DOUBLE_GATE" in os.environ else None
-    backend.rest = lambda seconds: rest(seconds, gate)
+    hurry, gate = (
+        Path(os.environ[name]) if name in os.environ else None for name in ("DOUBLE_HURRY", "DOUBLE_GATE")
+    )
+    backend.rest = lambda seconds: rest(seconds, hurry, gate)
     backend.poison = os.environ.get("DOUBLE_POISON")
     serve(create_app(settings, backend, process=process), settings, listener)
 

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -37,6 +37,11 @@ class Live:
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path, timeout=60) as response:
             return str(response.read(), "utf-8")
+
+    def status(self, path: str) -> int:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", f"/{path}")
+            return connection.getresponse().status
 
     def translate(self) -> tuple[int, dict[str, str]]:
         status, text = self.post(REQUEST, JSON)
@@ -106,36 +111,21 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
 def wait_until_in_flight(live: Live, count: int) -> None:
     """Wait until so many requests are in flight, without the one that asks."""
 
-    def look() -> None:
-        if f"dragoman_requests_in_flight {count + 1}.0" not in live.get("metrics"):
-            raise OSError("not yet in flight")
-
-    wait_for(look)
+    wait_for(lambda: f"dragoman_requests_in_flight {count + 1}.0" in live.get("metrics"))
 
 
 def wait_until_draining(live: Live) -> None:
     """Until it heeds the signal to end, or has ended: another that comes too soon is taken for its echo."""
 
-    def look() -> None:
-        if live.process.poll() is not None:
-            return
-        connection = HTTPConnection("127.0.0.1", live.port, timeout=60)
-        try:
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status != 503:
-                raise OSError("not yet")
-        finally:
-            connection.close()
-
-    wait_for(look)
+    wait_for(lambda: live.process.poll() is not None or live.status("readyz") == 503)
 
 
-def wait_for(attempt: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until the condition holds; an OSError means that it does not."""
     deadline = time.monotonic() + seconds
     while True:
-        try:
-            attempt()
-            return
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        with suppress(OSError):
+            if condition():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -88,16 +88,8 @@ def test_what_a_client_sends_is_in_no_log_and_no_other_answer(service: Live) -> 
         *(Path(f"/proc/{service.process.pid}/{name}").read_text() for name in ("cmdline", "environ"))
     )
 
-    wait_for_stacks(service)
+    wait_for(lambda: any("Thread 0x" in line or "Current thread" in line for line in service.log))
     service.process.send_signal(signal.SIGABRT)
     service.process.wait(timeout=60)
     assert_clean(*service.log)
     assert sum('"event":"request failed"' in line for line in service.log) == 1
-
-
-def wait_for_stacks(service: Live) -> None:
-    def look() -> None:
-        if not any("Thread 0x" in line or "Current thread" in line for line in service.log):
-            raise OSError("no stacks yet")
-
-    wait_for(look)

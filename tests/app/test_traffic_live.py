@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,16 +43,6 @@ def reloads(live: Live, outcome: str) -> int:
     return int(found[1])
 
 
-def require(is_so: Callable[[], bool]) -> None:
-    """Wait for it."""
-
-    def attempt() -> None:
-        if not is_so():
-            raise OSError("not yet")
-
-    wait_for(attempt, seconds=120)
-
-
 def versions(live: Live) -> list[str]:
     return re.findall(r'dragoman_model_info{.*version="(\w+)\+', live.get("metrics"))
 
@@ -85,18 +74,18 @@ def test_new_checkpoints_are_served_without_losing_a_request(tmp_path: Path) -> 
         traffic.wait_for_answers(20)
         for number in (2, 3):
             put(folder, f"v{number}")
-            require(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
+            wait_for(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
             traffic.wait_for_answers(10)
         settled = resident_bytes(live)
         for number in (4, 5):
             put(folder, f"v{number}")
             if number == 5:
                 live.process.send_signal(signal.SIGHUP)
-            require(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
+            wait_for(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
         traffic.wait_for_answers(10)
         # The old one is let go of once it is counted as replaced.
-        require(lambda: resident_bytes(live) < settled + 64 * 2**20)
-        require(lambda: versions(live) == ["v5"])
+        wait_for(lambda: resident_bytes(live) < settled + 64 * 2**20)
+        wait_for(lambda: versions(live) == ["v5"])
     assert traffic.outcomes.keys() == {"200"}
     assert {version.partition("+")[0] for version in traffic.versions} >= {"v1", "v2", "v3", "v5"}
 
@@ -108,13 +97,13 @@ def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> Non
         content = bytearray(weights.read_bytes())
         content[-5000] ^= 1
         put_at_once(weights, content)
-        require(lambda: reloads(live, "failed") == 1)
+        wait_for(lambda: reloads(live, "failed") == 1)
         live.process.send_signal(signal.SIGHUP)
-        require(lambda: reloads(live, "failed") == 2)
+        wait_for(lambda: reloads(live, "failed") == 2)
         traffic.wait_for_answers(10)
         content[-5000] ^= 1
         put_at_once(weights, content)
-        require(lambda: reloads(live, "unchanged") == 1)
+        wait_for(lambda: reloads(live, "unchanged") == 1)
         failures = [json.loads(line) for line in live.log if "reload failed" in line]
     assert traffic.outcomes.keys() == {"200"}
     assert {version.partition("+")[0] for version in traffic.versions} == {"v1"}
@@ -136,13 +125,13 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
                 shutil.copy(file, second)
         (second / WEIGHTS).write_bytes(content[: len(content) // 2])
         # A slow copy is looked at, and refused, more than once.
-        require(lambda: reloads(live, "failed") >= 1)
+        wait_for(lambda: reloads(live, "failed") >= 1)
         assert len(json.loads(live.get("models"))) == 1
         (second / WEIGHTS).write_bytes(content)
-        require(lambda: reloads(live, "replaced") == 1)
+        wait_for(lambda: reloads(live, "replaced") == 1)
         assert {model["name"] for model in json.loads(live.get("models"))} == {NAME, "second"}
         shutil.rmtree(second)
-        require(lambda: len(json.loads(live.get("models"))) == 1)
+        wait_for(lambda: len(json.loads(live.get("models"))) == 1)
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.model", "config.json"])

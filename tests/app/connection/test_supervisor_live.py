@@ -12,9 +12,18 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
-from tests.app.remote import DOUBLE, REAL, ROOT, Live, running, wait_for, wait_until_draining
+from tests.app.remote import (
+    DOUBLE,
+    REAL,
+    ROOT,
+    Live,
+    running,
+    wait_for,
+    wait_until_draining,
+    wait_until_in_flight,
+)
 from tests.app.telemetry.test_accounting_live import scrape
-from tests.app.test_traffic_live import put, put_at_once, reloads, require, versions
+from tests.app.test_traffic_live import put, put_at_once, reloads, versions
 from tests.app.traffic import Traffic
 from tests.embedded import WEIGHTS
 from tests.model.native_library import needs_native
@@ -25,18 +34,17 @@ def running_two(folder: Path, command: Sequence[str] = DOUBLE, **variables: str)
     """Two processes under a supervisor, whose files are in a folder."""
     with running(command=command, DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
         with ExitStack() as until_both_accept:
-            wait_for(lambda: require_both(live, until_both_accept))
+            wait_for(lambda: both_accept(live, until_both_accept))
         yield live
 
 
-def require_both(live: Live, connections: ExitStack) -> None:
-    """Open one more connection; an error unless both processes have accepted one.
+def both_accept(live: Live, connections: ExitStack) -> bool:
+    """Open one more connection; returns whether both processes have accepted one.
 
     The service is ready as soon as one process is; the other one may still load its checkpoints.
     """
     connections.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=60))
-    if not all(connections_of(pid, live.port) for pid in live.processes()):
-        raise ConnectionError("a process has no connection")
+    return all(connections_of(pid, live.port) for pid in live.processes())
 
 
 def connections_of(pid: int, port: int) -> int:
@@ -97,10 +105,10 @@ def test_a_killed_process_costs_its_own_requests_and_is_replaced(tmp_path: Path)
         gate.touch()
         assert [status for status, _ in clients.join()] == [200] * (16 - num_held)
         assert len(clients.failures) == num_held
-        wait_for(lambda: require_two(live))
+        wait_for_two(live)
         assert other in live.processes()
         assert victim not in live.processes()
-        wait_for(lambda: require_in_flight(live, 1))
+        wait_until_in_flight(live, 0)
         after = scrape(live)
     assert 0 < num_held < 16
     assert after["abandoned"] - before["abandoned"] == num_held
@@ -112,7 +120,7 @@ def test_under_load_the_other_process_answers_every_request(tmp_path: Path) -> N
         for _ in range(3):
             traffic.wait_for_answers(50)
             os.kill(live.processes()[0], signal.SIGKILL)
-            wait_for(lambda: require_two(live))
+            wait_for_two(live)
         traffic.wait_for_answers(50)
     # A client has one request at a time.
     assert traffic.outcomes.keys() <= {"200", "lost"}
@@ -123,8 +131,8 @@ def test_a_process_whose_event_loop_stalls_is_replaced(tmp_path: Path) -> None:
     with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="5") as live:
         stalled, other = live.processes()
         os.kill(stalled, signal.SIGSTOP)
-        wait_for(lambda: require_gone(live, stalled))
-        wait_for(lambda: require_two(live))
+        wait_until_gone(live, stalled)
+        wait_for_two(live)
         assert other in live.processes()
         assert live.translate()[0] == 200
     assert any('"a process is stuck"' in line for line in live.log)
@@ -135,9 +143,9 @@ def test_a_process_with_a_stuck_engine_is_replaced(tmp_path: Path) -> None:
     with running_two(tmp_path, **variables, DRAGOMAN_DRAIN_SECONDS="0") as live:
         before = live.processes()
         clients = Clients(live, 1)
-        wait_for(lambda: require_gone(live, *before))
+        wait_until_gone(live, *before)
         assert clients.outcomes() == [(503, "draining")]
-        wait_for(lambda: require_two(live))
+        wait_for_two(live)
         assert len(set(before) & set(live.processes())) == 1
 
 
@@ -145,8 +153,7 @@ def test_without_their_supervisor_the_processes_end(tmp_path: Path) -> None:
     with running_two(tmp_path) as live:
         processes = live.processes()
         live.process.kill()
-        for pid in processes:
-            wait_for(lambda pid=pid: require_ended(pid))  # type: ignore[misc]
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
 
 
 def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
@@ -157,12 +164,12 @@ def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
         traffic.wait_for_answers(20)
         put(folder, "v2")
         live.process.send_signal(signal.SIGHUP)
-        require(lambda: reloads(live, "replaced") == 2)
+        wait_for(lambda: reloads(live, "replaced") == 2)
         content = bytearray((folder / WEIGHTS).read_bytes())
         content[-5000] ^= 1
         put_at_once(folder / WEIGHTS, bytes(content))
         live.process.send_signal(signal.SIGHUP)
-        require(lambda: reloads(live, "failed") == 2)
+        wait_for(lambda: reloads(live, "failed") == 2)
         traffic.wait_for_answers(10)
     assert traffic.outcomes.keys() == {"200"}
     assert {version.partition("+")[0] for version in traffic.versions} == {"v1", "v2"}
@@ -175,8 +182,8 @@ def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tm
     with running_two(files, command=REAL, **variables) as live:
         put(folder, "v2")
         os.kill(live.processes()[0], signal.SIGKILL)
-        require(lambda: reloads(live, "replaced") == 1)
-        require(lambda: versions(live) == ["v2"])
+        wait_for(lambda: reloads(live, "replaced") == 1)
+        wait_for(lambda: versions(live) == ["v2"])
 
 
 @needs_native
@@ -187,8 +194,8 @@ def test_the_processes_map_the_same_weights(tmp_path: Path) -> None:
         assert len(shared) == 1
         assert weights_of(victim) == shared
         os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: require_gone(live, victim))
-        wait_for(lambda: require_mapped(live))
+        wait_until_gone(live, victim)
+        wait_for(lambda: sum(bool(weights_of(pid)) for pid in live.processes()) == 2)
         assert [weights_of(pid) for pid in live.processes()] == [shared, shared]
 
 
@@ -227,35 +234,14 @@ def weights_of(pid: int) -> set[str]:
     return {line.split()[4] for line in lines if "memfd:dragoman-weights" in line}
 
 
-def require_mapped(live: Live) -> None:
-    """Require that two processes have loaded a checkpoint."""
-    if sum(bool(weights_of(pid)) for pid in live.processes()) != 2:
-        raise OSError("not yet")
+def wait_for_two(live: Live) -> None:
+    """Wait until two processes serve."""
+    wait_for(lambda: len(live.processes()) == 2 and "dragoman_workers 2.0" in live.get("metrics"))
 
 
-def require_two(live: Live) -> None:
-    """Require two processes that serve."""
-    if len(live.processes()) != 2 or "dragoman_workers 2.0" not in live.get("metrics"):
-        raise OSError("not yet")
-
-
-def require_in_flight(live: Live, count: int) -> None:
-    if scrape(live)["requests_in_flight"] != count:
-        raise OSError("not yet")
-
-
-def require_gone(live: Live, *pids: int) -> None:
-    """Require that one of them no longer runs."""
-    if set(pids) <= set(live.processes()):
-        raise OSError("not yet")
-
-
-def require_ended(pid: int) -> None:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return
-    raise OSError("not yet")
+def wait_until_gone(live: Live, *pids: int) -> None:
+    """Wait until one of them no longer runs."""
+    wait_for(lambda: not set(pids) <= set(live.processes()))
 
 
 def test_files_and_counts_of_one_process_are_known_to_the_others(tmp_path: Path) -> None:
@@ -270,7 +256,7 @@ def test_files_and_counts_of_one_process_are_known_to_the_others(tmp_path: Path)
         first, second = clients[0], clients[-1]
         document = json.loads(send_file(first, "/v2/document", target_lang="FR", source_lang="EN"))
         name, key = document["document_id"], {"document_key": document["document_key"]}
-        wait_for(lambda: require_done(send(second, f"/v2/document/{name}", key)))
+        wait_for(lambda: json.loads(send(second, f"/v2/document/{name}", key))["status"] == "done")
         assert send(second, f"/v2/document/{name}/result", key) == b"ONE TWO"
         assert json.loads(send(first, f"/v2/document/{name}/result", key))["code"] == "not_found"
         url = json.loads(send_file(first, "/translate_file", source="en", target="fr"))["translatedFileUrl"]
@@ -294,8 +280,3 @@ def send_file(client: HTTPConnection, path: str, **fields: str) -> bytes:
 def send(client: HTTPConnection, path: str, fields: dict[str, str]) -> bytes:
     client.request("POST", path, json.dumps(fields), {"Content-Type": "application/json"})
     return client.getresponse().read()
-
-
-def require_done(status: bytes) -> None:
-    if json.loads(status)["status"] != "done":
-        raise OSError("not yet")

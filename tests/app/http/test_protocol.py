@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.app.remote import JSON, Live, running, wait_for
+from tests.app.remote import JSON, Live, running, wait_until_in_flight
 
 OPENAPI = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -28,12 +28,7 @@ def test_a_body_over_the_limit_is_answered_unread(live: Live) -> None:
 def test_a_body_cut_short_leaves_nothing_behind(live: Live) -> None:
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     live.exchange(head + b'Content-Length: 100\r\n\r\n{"q":', end=True)
-    wait_for(lambda: _assert_idle(live))
-
-
-def _assert_idle(live: Live) -> None:
-    if "dragoman_requests_in_flight 1.0" not in live.get("metrics"):
-        raise OSError("still in flight")
+    wait_until_in_flight(live, 0)
 
 
 def test_pipelined_requests_are_each_answered_in_order(live: Live) -> None:
@@ -113,7 +108,7 @@ def test_a_client_that_sends_a_byte_now_and_then_is_refused(impatient: Live, sta
     head, _, body = received[received.rindex(b"HTTP/1.1 ") :].partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 Request Timeout")
     assert json.loads(body)["code"] == "request_too_slow"
-    wait_for(lambda: _assert_idle(impatient))
+    wait_until_in_flight(impatient, 0)
 
 
 def _drip(connection: socket.socket, is_over: threading.Event) -> None:
@@ -132,7 +127,7 @@ def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> No
         connection.connect(("127.0.0.1", impatient.port))
         connection.sendall(requests)
         time.sleep(1.5)
-        wait_for(lambda: _assert_idle(impatient))
+        wait_until_in_flight(impatient, 0)
         assert _read_all(connection).count(b"HTTP/1.1 200 OK") < 1000
 
 
@@ -149,7 +144,7 @@ def test_slow_clients_do_not_delay_others(impatient: Live) -> None:
             assert impatient.translate()[0] == 200
         for connection in dawdlers[10:]:
             assert _read_all(connection).startswith(b"HTTP/1.1 408 ")
-    wait_for(lambda: _assert_idle(impatient))
+    wait_until_in_flight(impatient, 0)
 
 
 def _read_all(connection: socket.socket) -> bytes:

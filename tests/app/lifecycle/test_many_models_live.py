@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.remote import JSON, REAL, Live, running
+from tests.app.remote import JSON, REAL, Live, running, wait_for
 from tests.app.test_equivalence_pivot import altered
-from tests.app.test_traffic_live import require
 
 CODES = ("aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh")
 # For three of them: each has two engines of 2 MiB.
@@ -107,10 +106,10 @@ def test_no_request_is_lost_while_models_come_and_go(many: Live, folder: Path, t
         running_clients = [clients.submit(go_on, number) for number in range(8)]
         try:
             add(tiny_checkpoint, folder, "new")
-            require(lambda: "en-new" in listed(many))
+            wait_for(lambda: "en-new" in listed(many))
             assert ask(many, "new")[0] == 200
             shutil.rmtree(folder / "new")
-            require(lambda: "en-new" not in listed(many))
+            wait_for(lambda: "en-new" not in listed(many))
             assert ask(many, "new")[0] == 400
         finally:
             is_over.set()
@@ -137,9 +136,9 @@ def test_a_damaged_model_is_refused_and_served_once_it_is_whole(many: Live, fold
     assert (found, body["code"]) == (503, "model_unavailable")
     assert str(folder) not in json.dumps(body)
     assert ask(many, "bb")[0] == 200
-    require(lambda: any("is corrupt: its SHA-256" in line for line in many.log))
+    wait_for(lambda: any("is corrupt: its SHA-256" in line for line in many.log))
     weights.write_bytes(content)
-    require(lambda: ask(many, "hh")[0] == 200)
+    wait_for(lambda: ask(many, "hh")[0] == 200)
 
 
 def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> None:
@@ -151,7 +150,7 @@ def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> N
 
     with serving(folder) as live, ThreadPoolExecutor(8) as clients:
         answers = [clients.submit(outcome, code) for code in CODES * 20]
-        require(lambda: samples(live)['model_loads_total{outcome="loaded"}'] > 0)
+        wait_for(lambda: samples(live)['model_loads_total{outcome="loaded"}'] > 0)
         live.process.send_signal(signal.SIGTERM)
         outcomes = Counter(answer.result() for answer in answers)
         assert set(outcomes) <= {200, 503, 0}

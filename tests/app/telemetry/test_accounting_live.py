@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.app.remote import Live, running, wait_for, wait_until_draining
+from tests.app.remote import Live, running, wait_for, wait_until_draining, wait_until_in_flight
 
 BODY = b'{"q": "one two", "source": "en", "target": "fr"}'
 HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -85,18 +85,18 @@ def test_the_totals_of_a_burst_are_what_the_clients_saw(tmp_path: Path) -> None:
         before = scrape(live)
         leaving_clients = [Client(live, data, leaving) for data in (WHOLE, STREAM, HALF) * 3]
         # Their requests are admitted before the others fill the service.
-        wait_for(lambda: _assert_in_flight(live, len(leaving_clients)))
+        wait_until_in_flight(live, len(leaving_clients))
         with scraping(live) as scrapes:
             others = [WHOLE] * 60 + [BAD_CHUNK, NONSENSE, NOWHERE, INVALID] * 5
             clients = [Client(live, data) for data in others]
             leaving.set()
             # Of 60, at most 40 are in flight before the gate opens; the other 20 clients send errors.
-            wait_for(lambda: _require(scrape(live)["refused"] - before["refused"] >= 40))
-            wait_for(lambda: _require(len(scrapes) > 10))
+            wait_for(lambda: scrape(live)["refused"] - before["refused"] >= 40)
+            wait_for(lambda: len(scrapes) > 10)
             gate.touch()
             for client in (*leaving_clients, *clients):
                 client.join(60)
-        wait_for(lambda: _assert_in_flight(live, 0))
+        wait_until_in_flight(live, 0)
         after = scrape(live)
     statuses = [client.status for client in clients]
     risen = {name: after[name] - before[name] for name in after}
@@ -112,9 +112,9 @@ def test_the_totals_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = [Client(live, WHOLE) for _ in range(20)]
-        wait_for(lambda: _assert_in_flight(live, len(clients)))
+        wait_until_in_flight(live, len(clients))
         with scraping(live) as scrapes:
-            wait_for(lambda: _require(len(scrapes) > 5))
+            wait_for(lambda: len(scrapes) > 5)
             live.process.send_signal(signal.SIGTERM)
             wait_until_draining(live)
             late = [Client(live, WHOLE) for _ in range(5)]
@@ -133,7 +133,7 @@ def test_requests_that_a_second_signal_ends_are_refused_or_abandoned() -> None:
     # No step ends, and no heartbeat starts a stream in the first 15 s.
     with running(DOUBLE_GATE="/never", DRAGOMAN_DRAIN_SECONDS="600") as live:
         plain, streams = ([Client(live, data) for _ in range(5)] for data in (WHOLE, STREAM))
-        wait_for(lambda: _assert_in_flight(live, 10))
+        wait_until_in_flight(live, 10)
         live.process.send_signal(signal.SIGTERM)
         # Two signals at once count as one.
         wait_until_draining(live)
@@ -151,14 +151,3 @@ def balanced_end(live: Live) -> dict[str, int]:
     ended: dict[str, int] = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
     assert ended["accepted"] == ended["answered"] + ended["refused"] + ended["abandoned"]
     return ended
-
-
-def _assert_in_flight(live: Live, count: int) -> None:
-    """Require so many requests in flight, without this scrape."""
-    if scrape(live)["requests_in_flight"] - 1 != count:
-        raise OSError("not yet")
-
-
-def _require(is_so: bool) -> None:
-    if not is_so:
-        raise OSError("not yet")
