@@ -31,7 +31,7 @@ from app.cluster.messages import Cluster, ReplicaLostError, portable
 from app.errors import NotReadyError
 from app.http import errors
 from app.http.body import read_bytes
-from app.http.request import context_of
+from app.http.receiving import context_of
 from app.http.routes import PROBES
 from app.http.streaming import EVENT_STREAM, error_event, while_connected
 from app.lifecycle.context import Context

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Scope
 
-from app.http.request import WAITED
+from app.http.receiving import WAITED
 
 _FIELDS: Final = (
     "type",

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from app.background import in_background
 from app.http.errors import RequestError
 from app.http.openapi import Operation
-from app.http.request import check_lengths, context_of, receive
+from app.http.receiving import check_lengths, context_of, receive
 from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
 from app.http.streaming import while_connected
 from app.translation import files

@@ -18,13 +18,13 @@ from app.http import schemas
 from app.http.body import JSON, field_of, preferences
 from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
-from app.http.request import Received, context_of, receive
+from app.http.receiving import Received, context_of, receive
 from app.http.streaming import answer, while_connected
 from app.lifecycle.context import Context
 from app.settings import Settings
 from app.translation.catalogue import Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import Answer, TranslationRequest
+from app.translation.jobs import Answer, TranslationRequest
 from model.text.detection import Detection
 from model.text.formats.markup_syntax import HTML
 from model.text.glossary import Glossary, checked_entries

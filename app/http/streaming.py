@@ -24,8 +24,8 @@ from starlette.types import Receive, Scope, Send
 from app.errors import ClientGoneError
 from app.http.body import JSON, field_of, preferences
 from app.http.errors import respond
+from app.translation.jobs import Answer
 from app.translation.partial_results import PartialResults
-from app.translation.request import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
 ABANDON: Final = "abandon"
@@ -91,7 +91,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
 
 @lru_cache(maxsize=64)
 def prefers_events(accept: str) -> bool:
-    """Whether an `Accept` header prefers Server-Sent Events to JSON."""
+    """Returns whether an `Accept` header prefers Server-Sent Events to JSON."""
     known = (kind for kind in preferences(accept) if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
     return next(known, JSON) == EVENT_STREAM
 

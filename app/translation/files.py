@@ -19,7 +19,7 @@ from app.admission.quota import Quota
 from app.background import in_background
 from app.errors import OverloadedError
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import TranslationRequest
+from app.translation.jobs import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
 from model.text.formats.formats import read_file
@@ -235,7 +235,7 @@ class FileJob:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether another process has removed the state, which is how it cancels a job."""
+        """Returns whether another process has removed the state, which is how it cancels a job."""
         return self.path is not None and not self.path.exists()
 
     def save(self) -> None:
@@ -249,7 +249,7 @@ class FileJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is, or was, a result."""
+        """Returns whether there is, or was, a result."""
         return self.name is not None
 
     @property

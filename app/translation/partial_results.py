@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from app.translation.catalogue import Hop
-from app.translation.request import Text, TextJob
+from app.translation.jobs import Text, TextJob
 from model.decode_request import Hypothesis
 from model.text.scripts import stable_prefix
 from model.translation.document_translation import DocumentTranslation
@@ -106,7 +106,7 @@ class _PartialJob:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all of its translation is certain."""
+        """Returns whether all of its translation is certain."""
         return self._is_shown and len(self._texts) == len(self._sources)
 
     def grow(self, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from app.translation.catalogue import Catalogue, Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import Text, TextJob, TranslationRequest
+from app.translation.jobs import Text, TextJob, TranslationRequest
 from model.decode_request import DecodeOptions
 from model.errors import ForeignTextError, InputError, TextTooLongError
 from model.text.detection import Detection, LanguageDetector, usable_language

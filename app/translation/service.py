@@ -1,24 +1,31 @@
-"""② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers."""
+"""② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers.
+
+A sentence whose translation looks broken is decoded a second time, if time and queue capacity allow it.
+"""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import islice
 
 from app.backend import Leases, Model
 from app.background import in_background, release_memory
-from app.errors import DeadlinePassedError
+from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
+from app.translation.jobs import Answer, Text, TextJob, TranslationRequest
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from app.translation.request import Answer, Text, TextJob, TranslationRequest
-from app.translation.second_attempts import SecondAttempts
 from app.translation.text_threads import TextThreads
+from model.errors import TranslationError
 from model.text.detection import Detection
-from model.translation.result import SentenceTranslation
+from model.translation.result import SentenceTranslation, better_of, second_request
+
+# Second attempts may take this part of the time that is left; what comes after them needs the rest.
+_TIME_SHARE = 0.5
 
 
 class TranslationService:
@@ -51,7 +58,7 @@ class TranslationService:
         self._leases = leases
         self._scheduler = scheduler
         self._metrics = metrics
-        self._second_attempts = SecondAttempts(scheduler, metrics) if retries else None
+        self._retries = retries
         self._threads = TextThreads(2)
         self._loading = asyncio.Lock()
 
@@ -143,15 +150,52 @@ class TranslationService:
         )
         with timings.during("finish"):
             sentences = await run(partial(_sentences, jobs, results))
-        is_broken = any(each.diagnosis is not None for each in sentences)
-        if self._second_attempts is not None and is_broken and request.uses_default_search:
+        if self._retries and request.uses_default_search:
             # What the client has seen grow must not change.
             models = _models(jobs, is_last_hop_fixed=partial_results is not None)
-            sentences = await self._second_attempts.improve(
-                sentences, models, deadline=request.deadline, client=client
-            )
+            sentences = await self._improve(sentences, models, request)
         with timings.during("finish"):
             await run(partial(self._advance, jobs, sentences))
+
+    async def _improve(
+        self,
+        sentences: Sequence[SentenceTranslation],
+        models: Sequence[Model | None],
+        request: TranslationRequest,
+    ) -> list[SentenceTranslation]:
+        """Returns the sentences, with the second attempt in place of each broken one that it improves.
+
+        Args:
+            sentences: First attempts.
+            models: The checkpoint that is to try each sentence again; None leaves the sentence as it is.
+            request: Their request; second attempts get half of the time that it has left.
+        """
+        now = time.monotonic()
+        deadline = now + _TIME_SHARE * (request.deadline - now)
+        attempts = {
+            place: self._try_again(sentence, model, deadline, request.client)
+            for place, (sentence, model) in enumerate(zip(sentences, models, strict=True))
+            if sentence.diagnosis and model is not None
+        }
+        improved = dict(zip(attempts, await _gather(attempts.values()), strict=True)) if attempts else {}
+        return [improved.get(place, each) for place, each in enumerate(sentences)]
+
+    async def _try_again(
+        self, first: SentenceTranslation, model: Model, deadline: float, client: str
+    ) -> SentenceTranslation:
+        request = second_request(first)
+        if request is None:
+            return first
+        try:
+            (result,) = await self._scheduler.submit([(model, request)], deadline, client=client)
+        except (UnavailableError, DeadlinePassedError, TranslationError):
+            # A translation that looks broken is worth more than none.
+            self._metrics.count("degenerate_retries", "impossible")
+            return first
+        sentence = better_of(first, request, result)
+        is_kept = sentence.diagnosis is not None and sentence.diagnosis.kept
+        self._metrics.count("degenerate_retries", "kept" if is_kept else "discarded")
+        return sentence
 
     def _advance(self, jobs: Sequence[TextJob], sentences: Iterable[SentenceTranslation]) -> None:
         """Rebuild the texts with the translations of their sentences, and count these."""
@@ -182,3 +226,16 @@ def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[Model |
         for job in jobs
         for _ in job.requests
     ]
+
+
+async def _gather(
+    attempts: Iterable[Coroutine[object, object, SentenceTranslation]],
+) -> list[SentenceTranslation]:
+    """Returns the results in order; the first fault cancels the other attempts and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(attempt) for attempt in attempts]
+    except ExceptionGroup as faults:
+        # Error handling depends on the fault's type, and the log on its traceback.
+        raise faults.exceptions[0] from None
+    return [task.result() for task in tasks]

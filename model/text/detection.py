@@ -235,7 +235,7 @@ class LanguageDetector:
 
     @cached_property
     def _knows_scripts(self) -> bool:
-        """Whether a text without a known letter is in none of the languages."""
+        """Returns whether a text without a known letter is in none of the languages."""
         with_statistics = set(self._code_of.values())
         others = (canonical_code(code) for code in self.codes if code not in with_statistics)
         return bool(self.codes) and all(code in _OWN_SCRIPTS for code in others)

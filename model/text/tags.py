@@ -66,12 +66,12 @@ class Tag:
 
     @property
     def is_opening(self) -> bool:
-        """Whether an element begins here."""
+        """Returns whether an element begins here."""
         return ord(self.mark) < _CLOSING
 
     @property
     def is_closing(self) -> bool:
-        """Whether an element ends here."""
+        """Returns whether an element ends here."""
         return _CLOSING <= ord(self.mark) < _POINT
 
     @property
@@ -213,7 +213,7 @@ class _Element:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no word."""
+        """Returns whether it has no word."""
         return self.words[0] >= self.words[1]
 
 

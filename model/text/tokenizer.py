@@ -138,7 +138,7 @@ class TokenizerSettings:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the model that cuts text does all preparation itself."""
+        """Returns whether the model that cuts text does all preparation itself."""
         return self.prepare != "dragoman"
 
     def prepared(self, text: str, *, is_clean: bool = False) -> str:

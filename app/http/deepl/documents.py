@@ -12,7 +12,7 @@ from app.http.deepl.schemas import renamed, supported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import file_response
 from app.http.openapi import Operation
-from app.http.request import client_of, context_of, read_fields, receive, validate
+from app.http.receiving import client_of, context_of, read_fields, receive, validate
 from app.translation.files import FileJob, translate_file
 from model.errors import InputError
 from model.text.formats.formats import suffix_of

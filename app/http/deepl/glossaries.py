@@ -12,7 +12,7 @@ from app.http.deepl import schemas
 from app.http.deepl.schemas import renamed
 from app.http.errors import RequestError
 from app.http.openapi import Operation
-from app.http.request import client_of, context_of, receive
+from app.http.receiving import client_of, context_of, receive
 from app.lifecycle.context import Context
 from app.translation.glossary_store import StoredGlossary
 from model.checkpoint.card import Pair

@@ -10,13 +10,13 @@ from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of
 from app.http.deepl.schemas import renamed, supported
 from app.http.openapi import Operation
-from app.http.request import Received, client_of, context_of, read_fields, receive, validate
+from app.http.receiving import Received, client_of, context_of, read_fields, receive, validate
 from app.http.routes import missing_terms, translators
 from app.http.streaming import while_connected
 from app.lifecycle.context import Context
 from app.translation.catalogue import Catalogue
 from app.translation.glossary_store import StoredGlossary
-from app.translation.request import Answer, TranslationRequest
+from app.translation.jobs import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax

@@ -319,7 +319,7 @@ class _UntranslatedScope:
 
     @property
     def is_open(self) -> bool:
-        """Whether text at the current position is not translated."""
+        """Returns whether text at the current position is not translated."""
         return bool(self._open)
 
     def pass_tag(self, tag: re.Match[str]) -> None:

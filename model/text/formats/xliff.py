@@ -56,7 +56,7 @@ class _Unit:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a text, and no translation yet; a copy of the source is none."""
+        """Returns whether there is a text, and no translation yet; a copy of the source is none."""
         return bool(self.text.strip()) and self.translation.strip() in ("", self.text.strip())
 
     def replacement(self, text: str) -> tuple[int, int, str]:
@@ -150,7 +150,7 @@ def _with(unit: _Unit | None, tag: re.Match[str], source: str, begin: int) -> _U
 
 
 def _is_kept(is_kept: bool, attributes: str) -> bool:
-    """Whether the text of an element is not translated, as it or its parent says."""
+    """Returns whether the text of an element is not translated, as it or its parent says."""
     if "translate" not in attributes:
         return is_kept
     is_translated = re.search(r"translate\s*=\s*.yes", attributes) is not None

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from app.http.body import FORM, JSON, Values, read_body
 from app.http.errors import RequestError
-from app.http.request import validate
+from app.http.receiving import validate
 from app.http.schemas import DetectRequest, TranslateRequest
 
 ANY_TEXT = st.text(max_size=20) | st.text(

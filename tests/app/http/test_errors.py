@@ -46,7 +46,7 @@ async def test_an_unforeseen_exception_gets_the_same_body(
     def break_down(*_args: object) -> None:
         raise ZeroDivisionError("secret text")
 
-    monkeypatch.setattr("app.http.request.deadline_of", break_down)
+    monkeypatch.setattr("app.http.receiving.deadline_of", break_down)
     response = await client.post("/translate", json=REQUEST)
     assert (response.status_code, response.json()["code"]) == (500, "internal_error")
     assert "secret" not in response.text

@@ -11,7 +11,7 @@ from app.errors import DrainingError, NotReadyError
 from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
-from app.translation.request import TranslationRequest
+from app.translation.jobs import TranslationRequest
 from model.errors import CheckpointError
 from tests.app.conftest import until
 from tests.app.double import DoubleBackend

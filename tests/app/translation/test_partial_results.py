@@ -6,9 +6,9 @@ import pytest
 
 from app.backend import Model
 from app.translation.catalogue import Catalogue
+from app.translation.jobs import Text, TranslationRequest
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from app.translation.request import Text, TranslationRequest
 from model.decode_request import Hypothesis
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from app.translation.catalogue import Catalogue
+from app.translation.jobs import Text, TextJob, TranslationRequest
 from app.translation.reader import Reader
-from app.translation.request import Text, TextJob, TranslationRequest
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, MarkupSyntax

@@ -10,9 +10,9 @@ from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.scheduler import ModelRequest
 from app.telemetry.metrics import Metrics
 from app.translation.catalogue import Catalogue
+from app.translation.jobs import TranslationRequest
 from app.translation.reader import Reader
-from app.translation.request import TranslationRequest
-from app.translation.second_attempts import SecondAttempts
+from app.translation.service import TranslationService
 from model.decode_request import Hypothesis
 from model.errors import DecodingError
 from model.translation.result import SentenceTranslation
@@ -39,6 +39,8 @@ def found(text: str) -> list[Hypothesis]:
 class Engines:
     """Stands in for the scheduler: returns a given outcome, and records its calls."""
 
+    max_queued_tokens = 1000
+
     def __init__(self, outcome: list[Hypothesis] | Exception) -> None:
         self.outcome = outcome
         self.asked: list[tuple[Sequence[ModelRequest], float, str]] = []
@@ -57,11 +59,9 @@ async def improve(
     engines: Engines, *results: list[Hypothesis], has_no_model: bool = False
 ) -> tuple[list[SentenceTranslation], dict[str, float | None]]:
     metrics = Metrics()
-    second_attempts = SecondAttempts(engines, metrics)  # type: ignore[arg-type]
+    service = TranslationService(BACKEND.models(), None, engines, metrics)  # type: ignore[arg-type]
     models = [None if has_no_model else BACKEND.models()[0]] * len(results)
-    sentences = await second_attempts.improve(
-        JOB.sentences(results), models, deadline=REQUEST.deadline, client=REQUEST.client
-    )
+    sentences = await service._improve(JOB.sentences(results), models, REQUEST)
     registry, name = metrics.registry, "dragoman_degenerate_retries_total"
     outcomes = ("kept", "discarded", "impossible")
     return sentences, {each: registry.get_sample_value(name, {"outcome": each}) for each in outcomes}
@@ -108,7 +108,7 @@ async def test_a_fault_keeps_its_type_and_traceback() -> None:
         await improve(Engines(MemoryError()), found("rond " * 9), found("rond " * 9))
     places = [entry.name for entry in fault.traceback]
     assert places[-2:] == ["_try_again", "submit"]
-    assert "improve" in places
+    assert "_improve" in places
 
 
 async def test_cancelling_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:

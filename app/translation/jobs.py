@@ -63,7 +63,7 @@ class TranslationRequest:
 
     @property
     def uses_default_search(self) -> bool:
-        """Whether the client leaves the search to the service; an alignment does not change the search."""
+        """Returns whether the client leaves the search to the service; an alignment changes no search."""
         return self.decoding.keys() <= {"return_alignment"}
 
 

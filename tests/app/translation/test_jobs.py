@@ -3,8 +3,8 @@
 import pytest
 
 from app.translation.catalogue import Catalogue
+from app.translation.jobs import Text, TranslationRequest
 from app.translation.reader import Reader
-from app.translation.request import Text, TranslationRequest
 from model.decode_request import Hypothesis
 from model.errors import DecodingError
 from model.text.detection import Detection
