@@ -23,8 +23,8 @@ _YOUNG_COLLECTIONS = 2
 def reclaim_memory() -> None:
     """Collect garbage, and return free memory to the system; takes some hundredths of a second.
 
-    Later collections leave out what is there now. They stop all threads, for half a microsecond an object, so
-    none of them looks at more than some ten thousand new objects and what two before it have left.
+    Later collections leave out what is there now. They stop all threads while they look at objects, so an
+    older generation is collected after two younger ones, before it is large.
     """
     gc.unfreeze()
     gc.collect()
