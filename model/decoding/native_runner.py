@@ -14,12 +14,11 @@ from model.decode_request import STOPS, Hypothesis
 from model.decoding.runner import Interrupt, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, NativeError, NotFiniteError
-from model.native.binding import Library, freed_with, load_library
-from model.native.shared_weights import SharedMemory
-from model.native.structures import (
+from model.native.binding import (
     DONE,
     NOT_A_NUMBER,
     HypothesisView,
+    Library,
     NativeConfig,
     OptionsStruct,
     ProgressView,
@@ -27,7 +26,10 @@ from model.native.structures import (
     ResultView,
     SessionConfig,
     StepRecordView,
+    freed_with,
+    load_library,
 )
+from model.native.shared_weights import SharedMemory
 from model.native.tensors import TensorReader, Weights
 from model.network.parameters import parameter_shapes
 from model.validators import require, require_integer

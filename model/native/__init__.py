@@ -6,8 +6,7 @@ src/kernels/    SIMD kernels: matrix products, activations, attention, layer nor
 src/training/   operators of a training step and their gradients
 src/api.cpp     the C functions
 build           compiles the library, once for each instruction set
-binding         selects the library for this processor and declares its functions
-structures      the structs of decoding
+binding         selects the library for this processor; declares its functions and the structs of decoding
 operators       the structs and functions of training
 tensors         the addresses of tensors of NumPy, PyTorch or a mapped file
 """

@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from model.errors import NativeError
-from model.native.binding import Library, load_library
-from model.native.structures import fields
+from model.native.binding import Library, fields, load_library
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
-from model.native.structures import ReadTensor, TensorRows
+from model.native.binding import ReadTensor, TensorRows
 
 _TYPES = {"float32": 0, "bfloat16": 1, "float16": 2, "int8": 3}  # NumberType in network/tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2", "int8": "|i1"}

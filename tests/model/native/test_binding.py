@@ -1,3 +1,4 @@
+import ctypes
 import shutil
 import subprocess
 from pathlib import Path
@@ -5,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from model.errors import ConfigError, NativeError
-from model.native import binding
+from model.native import binding, operators
 from model.native.binding import ABI_VERSION, ENVIRONMENT, Library, load_library, runnable_variants
-from model.native.build import VARIANTS, checksum_path, library_path, write_checksum
+from model.native.build import SOURCES, VARIANTS, checksum_path, library_path, write_checksum
 from tests.model.native_library import needs_compiler
 
 
@@ -134,3 +135,51 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
     compile_library(tmp_path / "library.so", program)
     with pytest.raises(NativeError, match="but has 999"):
         Library(tmp_path / "library.so")
+
+
+PAIRS: list[tuple[type[ctypes.Structure], str]] = [
+    (binding.NativeConfig, "NetworkConfig"),
+    (binding.TensorRows, "Tensor"),
+    (binding.SessionConfig, "SessionConfig"),
+    (binding.OptionsStruct, "Options"),
+    (binding.RequestStruct, "Request"),
+    (binding.StepRecordView, "StepRecord"),
+    (binding.HypothesisView, "HypothesisView"),
+    (binding.ResultView, "ResultView"),
+    (binding.ProgressView, "Progress"),
+    (operators.LossRows, "LossRows"),
+    (operators.DropoutStruct, "Dropout"),
+    (operators.DropoutAdd, "DropoutAdd"),
+    (operators.NormedRows, "NormedRows"),
+    (operators.NormGradients, "NormGradients"),
+    (operators.SentenceAttention, "SentenceAttention"),
+    (operators.AttentionGradients, "AttentionGradients"),
+    (operators.Projection, "Projection"),
+]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Size of each structure and offset of each field, by the compiler."""
+    lines = []
+    for structure, name in PAIRS:
+        lines.append(f'std::printf("{name} %zu\\n", sizeof(dragoman::{name}));')
+        for field, *_ in structure._fields_:
+            lines.append(f'std::printf("{name}.{field} %zu\\n", offsetof(dragoman::{name}, {field}));')
+    headers = ["<cstddef>", "<cstdio>", '"decoding/session.h"', '"training/operators.h"']
+    program = "\n".join([*(f"#include {header}" for header in headers), "int main() {", *lines, "}"])
+    binary = tmp_path_factory.mktemp("structures") / "places"
+    command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-x", "c++", "-", "-o"]
+    subprocess.run([*command, str(binary)], input=program, text=True, check=True, timeout=300)
+    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True, timeout=300).stdout
+    return {name: int(place) for name, place in map(str.split, output.splitlines())}
+
+
+@needs_compiler
+@pytest.mark.parametrize(("structure", "name"), PAIRS)
+def test_every_field_is_where_the_library_has_it(
+    structure: type[ctypes.Structure], name: str, places: dict[str, int]
+) -> None:
+    assert ctypes.sizeof(structure) == places[name]
+    for field, *_ in structure._fields_:
+        assert getattr(structure, field).offset == places[f"{name}.{field}"], field

@@ -7,14 +7,14 @@ import pytest
 
 from model.decoding.native_runner import NativeNetwork, integers
 from model.errors import NativeError
-from model.native.binding import freed_with
-from model.native.structures import (
+from model.native.binding import (
     DONE,
     OptionsStruct,
     ProgressView,
     RequestStruct,
     ResultView,
     SessionConfig,
+    freed_with,
 )
 from tests.model.decoding.networks import EOS, lively_network
 from tests.model.native_library import fastest_library, needs_native
