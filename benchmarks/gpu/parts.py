@@ -22,7 +22,7 @@ from model.decoding.pytorch.kernel_check import Sizes, checks, fuse_steps, kerne
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
-from model.network.cuda import choose_attention_kernels
+from model.network.layers import choose_attention_kernels
 from model.network.transformer import Transformer
 from model.presets import preset
 

@@ -12,13 +12,14 @@ Shapes: N slots (sentences), K hypotheses of a slot, H heads, C positions, S sou
 L layers, M model dim, P KV slots of the pool, E listed KV slots, R rows (slots × hypotheses).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from model.network.slot_tensors import SlotTensors
 from model.network.triton_ops.attention import BlockTables
 
 # Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
@@ -211,6 +212,41 @@ class StepView:
         """Rotate queries and keys, (2, N, 1, 1, D/2)."""
         rotations_2CD = self._state.tables.rotations_2CD
         return None if rotations_2CD is None else rotations_2CD[:, self.positions, None, None]
+
+
+class SlotTensors:
+    """Base of a class that keeps tensors with one row per slot; unused rows hold anything.
+
+    Attributes:
+        SLOT_TENSORS: Names of the attributes that are such tensors.
+    """
+
+    SLOT_TENSORS: ClassVar[tuple[str, ...]] = ()
+
+    def parts(self) -> Iterator["SlotTensors"]:
+        """This object, and others whose slots are the same."""
+        yield self
+
+    def slot_tensors(self) -> Iterator[Tensor]:
+        """The tensors of all parts."""
+        for part in self.parts():
+            for name in part.SLOT_TENSORS:
+                yield getattr(part, name)
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy rows `sources` over rows `targets`, both int64 and without a row in common."""
+        for tensor in self.slot_tensors():
+            tensor.index_copy_(0, targets, tensor.index_select(0, sources))
+
+    def resize(self, slots: int) -> None:
+        """Grow to at least `slots` rows; new rows hold zeros."""
+        for part in self.parts():
+            for name in part.SLOT_TENSORS:
+                tensor: Tensor = getattr(part, name)
+                if len(tensor) < slots:
+                    larger = tensor.new_zeros(slots, *tensor.shape[1:])
+                    larger[: len(tensor)] = tensor
+                    setattr(part, name, larger)
 
 
 class DecoderState(SlotTensors):

@@ -3,6 +3,7 @@
 Shapes: N sentences, Q queries, S keys, H heads, D head dim, M model dim.
 """
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,8 @@ from model.config import Activation, NormForm, TransformerConfig
 from model.network.native_ops import Projection, add_dropped, attend_sentences, dropped, norm_beside
 from model.network.positions import rotate
 from model.network.triton_ops.stream import add_norm
+
+logger = logging.getLogger(__name__)
 
 ACTIVATIONS: Mapping[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -409,3 +412,23 @@ def key_mask(mask_NS: Tensor) -> Tensor:
     A softmax over no position would be 0/0. The result of such a row is never used, but must be finite.
     """
     return (mask_NS | ~mask_NS.any(-1, keepdim=True))[:, None, None]
+
+
+def choose_attention_kernels(device: torch.device | str) -> None:
+    """Never use cuDNN's attention on a GPU, and log what is left; nothing happens on a CPU.
+
+    cuDNN, PyTorch's first choice on Hopper in half precision, makes a plan for every new shape, which takes
+    tenths of a second on the thread that decodes. The choice is for the whole process.
+    """
+    if torch.device(device).type != "cuda":
+        return
+    kernels = torch.backends.cuda
+    kernels.enable_cudnn_sdp(False)
+    used = {
+        "flash": kernels.flash_sdp_enabled(),
+        "memory-efficient": kernels.mem_efficient_sdp_enabled(),
+        "math": kernels.math_sdp_enabled(),
+        "cuDNN": kernels.cudnn_sdp_enabled(),
+    }
+    names = ", ".join(name for name, is_used in used.items() if is_used)
+    logger.info("attention on %s by one of: %s", device, names)

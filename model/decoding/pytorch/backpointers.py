@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.decode_request import Hypothesis
 from model.decoding.pytorch.search.step import Choice, FinalHypothesis, take_rows
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 
 class TokenHistory(SlotTensors):

@@ -21,8 +21,7 @@ from model.decoding.pytorch.search.constraints import Constraints
 from model.decoding.pytorch.search.step import Choice, StepOutput
 from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows, SlotOptions
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import DecoderState, EncoderOutput, StepShape
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import DecoderState, EncoderOutput, SlotTensors, StepShape
 from model.network.transformer import Transformer
 from model.network.triton_ops.record import BeamTensors, GreedyTensors, record_beams, record_greedy
 from model.network.triton_ops.vocabulary import Forbidden

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.decoding.device import Precision
 from model.decoding.pytorch import device_use
-from model.network.cuda import choose_attention_kernels
+from model.network.layers import choose_attention_kernels
 from model.network.parameters import parameter_names
 from model.network.quantisation import Rows, int8_works, quantise
 from model.network.transformer import Transformer

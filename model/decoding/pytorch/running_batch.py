@@ -19,8 +19,7 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, NotFiniteError
-from model.network.decoder_state import EncoderOutput, StepShape
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import EncoderOutput, SlotTensors, StepShape
 
 Finished = list[tuple[Sentence, Result]]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from model.decode_request import STOPS, DecodeOptions
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import ALL_RANKS, Sentence
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 

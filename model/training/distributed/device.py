@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from model.network.cuda import choose_attention_kernels
+from model.network.layers import choose_attention_kernels
 from model.training.config.sections import RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.distributed.world import World

@@ -1,3 +1,4 @@
+import logging
 import math
 
 import pytest
@@ -15,6 +16,7 @@ from model.network.layers import (
     SimpleRecurrentUnit,
     StandardDeviationNorm,
     attention_weights,
+    choose_attention_kernels,
     keep_mask,
     layer_norm,
 )
@@ -216,3 +218,20 @@ def test_relative_vectors_join_each_key_and_value() -> None:
         joined.append((scores.softmax(-1)[..., None] * (values + value_vectors[i])).sum(2).flatten(1))
     expected = attention.output(torch.stack(joined, 1))
     assert_close(attention(states, states, None, distances=distances), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_gpu_never_uses_the_attention_of_cudnn_and_the_log_says_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    used = {"cudnn": True}
+    kernels = torch.backends.cuda
+    monkeypatch.setattr(kernels, "enable_cudnn_sdp", lambda enabled: used.update(cudnn=enabled))
+    monkeypatch.setattr(kernels, "cudnn_sdp_enabled", lambda: used["cudnn"])
+    with caplog.at_level(logging.INFO):
+        choose_attention_kernels("cpu")
+        assert used["cudnn"]
+        choose_attention_kernels("cuda:1")
+    assert not used["cudnn"]
+    (message,) = caplog.messages
+    assert message.startswith("attention on cuda:1 by one of: flash")
+    assert "cuDNN" not in message

@@ -21,7 +21,7 @@ from model.decoding.pytorch.search.step import (
     take_rows,
 )
 from model.decoding.pytorch.slot_options import OptionRows
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 _FIRST, _COUNT, _POOL = map(STOPS.index, ("first", "count", "pool"))
 

@@ -18,7 +18,7 @@ from model.decoding.pytorch.backpointers import TokenHistory
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows
 from model.decoding.sentence import Sentence
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 # Prefix ids are stored plus one, so that a 0 means "no id given".
 _FREE = 0

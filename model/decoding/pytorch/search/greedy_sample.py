@@ -25,7 +25,7 @@ from model.decoding.random_numbers import (
     ROW_STRIDE,
     SECOND_MULTIPLIER,
 )
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 
 def truncated_weights(scores_NKV: Tensor, options: OptionRows, ranks: int) -> Tensor:

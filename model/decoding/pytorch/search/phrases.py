@@ -22,7 +22,7 @@ from model.decode_request import MAX_PHRASE_TOKENS, MAX_PHRASES
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.search.step import take_rows
 from model.decoding.sentence import Sentence
-from model.network.slot_tensors import SlotTensors
+from model.network.decoder_state import SlotTensors
 
 _LAST = torch.iinfo(torch.int64).max
 
