@@ -78,7 +78,7 @@ def _translate(
 
 def _draw(checkpoint: "Checkpoint", sentence: "SentenceTranslation", folder: Path) -> int:
     """Draws in float32 on the CPU, whatever precision the translation used."""
-    from model.training.report.attention import write_heat_maps
+    from model.training.report.pictures import write_heat_maps
 
     tokenizer, best = checkpoint.tokenizer, sentence.hypotheses[0]
     start_ids = sentence.request.start_ids

@@ -24,8 +24,7 @@ from model.training.optimisation.measurements import expected_minutes, measured_
 from model.training.optimisation.step import Updater
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
 from model.training.run_folder.provenance import RunDescription, describe_data
-from model.training.run_folder.resume_checks import is_resumable
-from model.training.run_folder.state import seed_everything
+from model.training.run_folder.state import is_resumable, seed_everything
 from model.training.run_folder.writer import RunWriter
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.validation import Validator, new_decoder

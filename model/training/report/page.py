@@ -15,8 +15,7 @@ from model.checkpoint.paths import is_run_folder
 from model.errors import TrainingError, TranslationError
 from model.evaluation import METRIC_NAMES, Metric
 from model.files import atomic_folder
-from model.training.report.attention import draw_attention
-from model.training.report.charts import write_curves
+from model.training.report.pictures import draw_attention, write_curves
 from model.training.report.sentences import SentenceHistory, remarkable, score_by_length, sentence_histories
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.log import Event, RunLog, Translations

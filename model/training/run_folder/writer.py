@@ -201,7 +201,7 @@ class RunWriter:
 
     def _save_state(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
         kept = {str(step): score for step, score in self._retention.scores.items()}
-        values = {**values, "text": dict(self._text), "shelf": kept}
+        values = {**values, "text": dict(self._text), "kept_scores": kept}
         save_run_state(self._folder.state, step, tensors, values)
 
     def _begin(self, write: Callable[[], None]) -> None:
@@ -225,7 +225,9 @@ class RunWriter:
 
     def resume(self, step: int, validated_step: int, values: Mapping[str, Any]) -> None:
         """Return to a saved state: forget what was logged and translated after it."""
-        self._retention.scores = {int(step): score for step, score in values["shelf"].items()}
+        # States of earlier releases have the scores under another name.
+        kept = values["kept_scores"] if "kept_scores" in values else values["shelf"]
+        self._retention.scores = {int(step): score for step, score in kept.items()}
         self.log.rewind(step, validated_step)
         self._newest_scores = next(reversed(self.log.events("validation")), None)
 

@@ -1,15 +1,28 @@
-"""ⓓ Alterations of a pair: without final stop, joined, in capitals, as typed on other keyboards, mistyped."""
+"""ⓓ Altered copies of a pair: without final stop, joined, in capitals, with typing errors, with other names.
 
+`Augmenter` chooses them by the rates of the configuration and a hash of the pair.
+"""
+
+import hashlib
 import re
+import struct
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
+from typing import NamedTuple
 
 from model.text.casing import lower, upper
 from model.text.languages import canonical_code, has_unspaced_sentences, has_unspaced_words
+from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, name
 from model.training.data.corpus import SentencePair
+
+AUGMENTATION_VERSION = 4
+"""Raised whenever an alteration changes, so that stored tokenised text is made anew."""
+
 
 _LOWER_CASE_WORD = re.compile(r"\b[^\W\d_A-ZÀ-ÖØ-Þ][^\W\d_]+")
 _STOP = re.compile(r"\s*[.!?。！？…]+$")
@@ -185,3 +198,149 @@ def _spelt_out(text: str, language: str) -> str:
 def _without_marks(text: str) -> str:
     """The text with Latin letters without their diacritics; other scripts keep theirs."""
     return unicodedata.normalize("NFC", _MARKED.sub(r"\1", unicodedata.normalize("NFD", text)))
+
+
+_LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
+_NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])"
+_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-]|[.,]\d)"
+_NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
+_IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
+"""Names that Chinese sentences write in Chinese; other names are copied unchanged."""
+_BARE_SHARE = 0.06
+_NAMES_SHARE = 0.75
+_FRAMES = (
+    "{text} {thing}",
+    "{body} {thing}{stop}",
+    "{body}{opening}{thing}{closing}{stop}",
+    "{thing} {text}",
+    "{thing}{colon}{text}",
+    "{body}{colon}{thing}",
+    "{mark} {text}",
+)
+_MARKS = ("-", "•", "*", "{}.", "{})", "({})")
+_COLONS = {"fr": " : "}
+
+
+def with_synthetic_entity(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair:
+    """The pair with a synthetic entity in place of a name or number that both sides share.
+
+    If they share none, the entity is put before or after both sides. A few pairs consist of the entity
+    alone.
+    """
+    if generator.random() < _BARE_SHARE:
+        thing = generator.choice(ANYTHING)(generator)
+        return SentencePair(thing, thing)
+    shared = list(_shared(pair, context))
+    if not shared:
+        return _framed(pair, context, generator)
+    ours, theirs = generator.choice(shared)
+    thing = _stand_in(ours, generator)
+    return SentencePair(_replaced(pair.source, ours, thing), _replaced(pair.target, theirs, thing))
+
+
+def _shared(pair: SentencePair, context: SentenceContext) -> Iterator[tuple[str, str]]:
+    """Names and numbers that occur exactly once on each side, as each side writes them."""
+    ours, theirs = (Counter(_NAME_OR_FIGURE.findall(side)) for side in pair)
+    once = {found for found, count in ours.items() if count == theirs[found] == 1}
+    for found in sorted(once - {"1"}):  # "1 dog" would become "7 dog"
+        if found.lower() not in context.common_words:
+            yield found, found
+    for latin, han in _IN_HAN.items():
+        if ours[latin] == pair.target.count(han) == 1:
+            yield latin, han
+        if pair.source.count(han) == theirs[latin] == 1:
+            yield han, latin
+
+
+def _stand_in(found: str, generator: Random) -> str:
+    if found[0].isdigit():
+        return generator.choice(FIGURES)(generator)
+    return (name if generator.random() < _NAMES_SHARE else generator.choice(THINGS))(generator)
+
+
+def _replaced(text: str, found: str, thing: str) -> str:
+    if _NAME_OR_FIGURE.fullmatch(found) is None:
+        return text.replace(found, thing)
+    return _NAME_OR_FIGURE.sub(lambda match: thing if match.group() == found else match.group(), text)
+
+
+def _framed(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair:
+    """Both sides with an entity, or a list item's mark, in the same place."""
+    frame = generator.choice(_FRAMES)
+    thing = generator.choice(ANYTHING)(generator)
+    mark = generator.choice(_MARKS).format(generator.randint(1, 20))
+    return SentencePair(
+        _filled(frame, pair.source, context.source_language, thing, mark),
+        _filled(frame, pair.target, context.target_language, thing, mark),
+    )
+
+
+def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
+    body, stop = split_stop(text)
+    opening, closing = ("（", "）") if has_unspaced_words(language) else (" (", ")")
+    return frame.format(
+        text=text,
+        body=body,
+        stop=stop,
+        thing=thing,
+        mark=mark,
+        opening=opening,
+        closing=closing,
+        colon="：" if has_unspaced_words(language) else _COLONS.get(canonical_code(language), ": "),
+    )
+
+
+Alteration = Callable[[SentencePair, SentenceContext, Random], SentencePair | None]
+
+ALTERATIONS: Mapping[str, Alteration] = {
+    "no_final_stop": without_final_stop,
+    "capitals": in_capitals,
+    "capitalised": capitalised,
+    "lowercase": in_lower_case,
+    "plain_letters": in_plain_letters,
+    "typing_errors": with_typing_errors,
+    "joined": joined,
+    "copied": with_synthetic_entity,
+}
+
+_NUMBERS = struct.Struct(f"<{len(AUGMENTATION_KINDS)}Q")
+
+
+class Copy(NamedTuple):
+    """An altered pair, and the kind of its alteration."""
+
+    kind: str
+    pair: SentencePair
+
+
+class Augmenter:
+    """Makes altered copies; the same pair in the same context always has the same copies."""
+
+    def __init__(self, config: AugmentationConfig) -> None:
+        self._seed = config.seed
+        self._rates = config.rates
+
+    def copies(
+        self, pairs: Sequence[SentencePair], source_language: str, target_language: str
+    ) -> Iterator[Copy]:
+        """Copies of adjacent pairs in one direction, in their order; none is equal to its pair."""
+        if not any(self._rates.values()):
+            return
+        context = SentenceContext(source_language, target_language, pairs)
+        for pair in pairs:
+            yield from self._copies(pair, context)
+
+    def _copies(self, pair: SentencePair, context: SentenceContext) -> Iterator[Copy]:
+        for kind, number in zip(AUGMENTATION_KINDS, self._numbers(pair, context), strict=True):
+            times = int(self._rates[kind] + number / 2**64)
+            if not times:
+                continue
+            generator = Random(number)  # noqa: S311  nothing secret
+            altered = (ALTERATIONS[kind](pair, context, generator) for _ in range(times))
+            yield from (Copy(kind, copy) for copy in altered if copy is not None and copy != pair)
+
+    def _numbers(self, pair: SentencePair, context: SentenceContext) -> tuple[int, ...]:
+        """Random numbers below 2**64, one per kind; a generator per pair would take ten times as long."""
+        parts = (str(self._seed), context.source_language, context.target_language, *pair)
+        digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=_NUMBERS.size).digest()
+        return _NUMBERS.unpack(digest)

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.normalisation import clean
-from model.training.data.augmentation.alterations import SentenceContext
+from model.training.data.augmentation.alterations import SentenceContext, with_synthetic_entity
 from model.training.data.augmentation.synthetic_entities import (
     ANYTHING,
     FIGURES,
     THINGS,
     MakeEntity,
     name,
-    with_synthetic_entity,
 )
 from model.training.data.corpus import SentencePair
 
