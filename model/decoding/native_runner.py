@@ -7,7 +7,7 @@ import struct
 import weakref
 from collections.abc import Collection, Sequence
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from model.config import TransformerConfig
 from model.decode_request import STOPS, Hypothesis
@@ -38,6 +38,12 @@ _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 _NORM_FORMS = {"variance": 0, "standard_deviation": 1, "root_mean_square": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3, "relative_vectors": 4}
+_EQUAL_FIELDS = (
+    *("source_vocab_size", "target_vocab_size", "model_dim", "head_dim", "ffn_dim", "num_heads"),
+    *("num_encoder_layers", "num_decoder_layers", "max_positions", "sinusoid_offset", "relative_buckets"),
+    *("relative_max_distance", "norm_epsilon", "logit_scale"),
+)
+"""Fields of TransformerConfig that NativeConfig has under the same name."""
 LONGEST_INT8_SUM = 2**31 // (128 * 128) - 1
 """The most products of two int8 numbers whose sum always fits an int32."""
 _LARGEST_SIZE = 2**30  # twice as much (distances in both directions) still fits an int32
@@ -130,14 +136,7 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
             f"the native library computes int8 sums of up to {LONGEST_INT8_SUM} products, not of {longest}"
         )
     return NativeConfig(
-        source_vocab_size=config.source_vocab_size,
-        target_vocab_size=config.target_vocab_size,
-        model_dim=config.model_dim,
-        num_heads=config.num_heads,
-        num_encoder_layers=config.num_encoder_layers,
-        num_decoder_layers=config.num_decoder_layers,
-        ffn_dim=config.ffn_dim,
-        head_dim=config.head_dim,
+        **{name: getattr(config, name) for name in _EQUAL_FIELDS},
         activation=_ACTIVATIONS[config.activation],
         is_pre_norm=config.norm_position == "pre",
         has_final_norm=config.final_norm,
@@ -147,16 +146,10 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         positions=_POSITIONS[config.positions],
         has_sinusoid_halves=config.sinusoid_layout == "halves",
         has_sinusoid_endpoint=config.sinusoid_endpoint,
-        sinusoid_offset=config.sinusoid_offset,
-        relative_buckets=config.relative_buckets,
-        relative_max_distance=config.relative_max_distance,
-        max_positions=config.max_positions,
         scales_embeddings=config.scale_embeddings,
         precision=_PRECISIONS[precision],
-        norm_epsilon=config.norm_epsilon,
         embedding_norm_epsilon=config.embedding_norm_epsilon or config.norm_epsilon,
         attention_scale=config.attention_scale or 1 / math.sqrt(config.head_dim),
-        logit_scale=config.logit_scale,
     )
 
 
@@ -244,7 +237,7 @@ class NativeRunner:
         """See Runner."""
         view = ProgressView()  # what it points to is valid until the next call
         self._library.session_run(self._session, max_steps, interrupt.address, view)
-        started = [self._sentences[handle] for handle in read_handles(view.started, view.num_started)]
+        started = [self._sentences[handle] for handle in read_numbers("q", view.started, view.num_started)]
         steps = _views(StepRecordView, view.steps, view.num_steps)
         results = _views(ResultView, view.results, view.num_results)
         return Progress(
@@ -282,19 +275,18 @@ def integers(values: Collection[int]) -> "ctypes.Array[ctypes.c_int32]":
     return (ctypes.c_int32 * len(values))(*values)
 
 
-def read_integers(address: int | None, count: int) -> tuple[int, ...]:
-    """A copy of `count` int32 in the library's memory."""
-    return struct.unpack(f"{count}i", ctypes.string_at(address, 4 * count)) if address and count else ()
+def read_numbers(kind: str, address: int | None, count: int) -> tuple[Any, ...]:
+    """A copy of numbers in the library's memory.
 
-
-def read_handles(address: int | None, count: int) -> tuple[int, ...]:
-    """A copy of `count` int64 in the library's memory."""
-    return struct.unpack(f"{count}q", ctypes.string_at(address, 8 * count)) if address and count else ()
-
-
-def read_floats(address: int | None, count: int) -> tuple[float, ...]:
-    """A copy of `count` float32 in the library's memory."""
-    return struct.unpack(f"{count}f", ctypes.string_at(address, 4 * count)) if address and count else ()
+    Args:
+        kind: Their type as `struct` has it: `i` for int32, `q` for int64, `f` for float32.
+        address: Address of the first number; None for no numbers.
+        count: How many there are.
+    """
+    if not address or not count:
+        return ()
+    form = f"{count}{kind}"
+    return struct.unpack(form, ctypes.string_at(address, struct.calcsize(form)))
 
 
 def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:
@@ -365,9 +357,9 @@ def _result(view: ResultView, sentence: Sentence) -> Result:
 
 def _hypothesis(view: HypothesisView, sentence: Sentence) -> Hypothesis:
     length = view.num_tokens
-    log_probs = read_floats(view.log_probs, length + view.has_eos)
+    log_probs = read_numbers("f", view.log_probs, length + view.has_eos)
     return Hypothesis(
-        token_ids=read_integers(view.tokens, length),
+        token_ids=read_numbers("i", view.tokens, length),
         score=view.score,
         log_probability=sum(log_probs),
         token_log_probabilities=log_probs,
@@ -377,6 +369,6 @@ def _hypothesis(view: HypothesisView, sentence: Sentence) -> Hypothesis:
 
 
 def _alignment(view: HypothesisView, source_length: int) -> tuple[tuple[float, ...], ...]:
-    weights = read_floats(view.alignment, view.num_tokens * source_length)
+    weights = read_numbers("f", view.alignment, view.num_tokens * source_length)
     starts = range(0, len(weights), source_length)
     return tuple(weights[start : start + source_length] for start in starts)

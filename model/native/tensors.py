@@ -4,10 +4,13 @@ import ctypes
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
 from model.native.binding import ReadTensor, TensorRows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _TYPES = {"float32": 0, "bfloat16": 1, "float16": 2, "int8": 3}  # NumberType in network/tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2", "int8": "|i1"}
@@ -16,33 +19,17 @@ _Place = tuple[int, str, Sequence[int]]
 """Address, number type and shape."""
 
 
-class Array(Protocol):
-    """A NumPy array, or another object with its array interface."""
-
-    @property
-    def __array_interface__(self) -> Mapping[str, Any]:
-        """See NumPy's array interface, version 3."""
-
-
 @runtime_checkable
 class ArrayTensor(Protocol):
     """A tensor of a checkpoint, in the number type of its file; int8 has a `scale` for each row."""
 
     @property
-    def values(self) -> Array:
+    def values(self) -> "NDArray[Any]":
         """Its numbers. NumPy has no bfloat16, so that those numbers are 16-bit words."""
 
     @property
     def dtype(self) -> str:
         """`float32`, `bfloat16`, `float16` or `int8`."""
-
-
-class Device(Protocol):
-    """The device of a PyTorch tensor."""
-
-    @property
-    def type(self) -> str:
-        """`cpu`, or another type of device."""
 
 
 @runtime_checkable
@@ -58,8 +45,8 @@ class TorchTensor(Protocol):
         """Its shape."""
 
     @property
-    def device(self) -> Device:
-        """Its device."""
+    def device(self) -> object:
+        """Its device; `cpu` as text, or the name of another one."""
 
     def is_contiguous(self) -> bool:
         """Returns whether its numbers are contiguous in row order."""
@@ -185,7 +172,7 @@ def _shape(shape: Sequence[int]) -> TensorRows:
 
 def _of_torch(tensor: TorchTensor) -> _Place | None:
     kind = str(tensor.dtype).removeprefix("torch.")
-    readable = kind in _TYPES and tensor.device.type == "cpu" and tensor.is_contiguous()
+    readable = kind in _TYPES and str(tensor.device) == "cpu" and tensor.is_contiguous()
     return (tensor.data_ptr(), kind, tensor.shape) if readable else None
 
 

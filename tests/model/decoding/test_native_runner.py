@@ -10,7 +10,7 @@ import torch
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.native_runner import NativeNetwork, NativeRunner, integers, read_floats, read_integers
+from model.decoding.native_runner import NativeNetwork, NativeRunner, integers, read_numbers
 from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
@@ -273,8 +273,8 @@ def test_runners_on_several_threads_share_a_network(network: NativeNetwork) -> N
 
 def test_numbers_are_copied_from_the_librarys_memory() -> None:
     numbers = integers([7, -1, 9])
-    assert read_integers(ctypes.addressof(numbers), 3) == (7, -1, 9)
-    assert read_integers(ctypes.addressof(numbers), 0) == ()
-    assert read_integers(None, 0) == ()
+    assert read_numbers("i", ctypes.addressof(numbers), 3) == (7, -1, 9)
+    assert read_numbers("i", ctypes.addressof(numbers), 0) == ()
+    assert read_numbers("i", None, 0) == ()
     fractions = (ctypes.c_float * 2)(0.5, -2.0)
-    assert read_floats(ctypes.addressof(fractions), 2) == (0.5, -2.0)
+    assert read_numbers("f", ctypes.addressof(fractions), 2) == (0.5, -2.0)
