@@ -1,1 +1,1 @@
-"""The HTML report of a run: curves, attention maps, sentences. Log and provenance are in `run_folder`."""
+"""ⓕ The HTML report of a run: `page` reads the run's folder, `pictures` draws, `sentences` compares."""

@@ -1,1 +1,5 @@
-"""What a run writes: its folder, log and state, the checkpoints that it keeps, and their provenance."""
+"""ⓔ–ⓕ What a run writes into its folder, and reads when it resumes.
+
+`folder` names the files; `writer` writes states and checkpoints next to the training. A value to resume from
+belongs in `state`, a line of the log in `log`, what a checkpoint says about its origin in `provenance`.
+"""

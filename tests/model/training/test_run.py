@@ -1,6 +1,7 @@
 import json
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -154,6 +155,9 @@ def test_a_killed_run_resumes_to_the_same_bits(averaged_run: Run, tmp_path: Path
     assert reason == "max_steps"
     assert same_state(averaged_run, resumed)
     assert cross_entropies(averaged_run) == cross_entropies(resumed)
+    for name in ("first.json", "best.json"):
+        texts = [(run.folder.translations / name).read_text() for run in (averaged_run, resumed)]
+        assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(
@@ -181,16 +185,6 @@ def test_other_settings_resume_to_the_same_bits(
     assert same_state(expected, train(tmp_path, resume=True, **sections)[0])
 
 
-def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
-    run = open_run(
-        tiny_run(tmp_path), hook=lambda step, update: run.trainer.interrupt() if step == 2 else None
-    )
-    assert run.run() == "interrupted"
-    assert run.trainer.position.step == 2
-    resumed, reason = train(tmp_path, resume=True)
-    assert (reason, resumed.trainer.position.step) == ("max_steps", 8)
-
-
 def test_a_longer_limit_continues_a_finished_run(copied_run: Path) -> None:
     resumed, _ = train(copied_run, resume=True, run={"max_steps": 10})
     assert resumed.trainer.position.step == 10
@@ -209,9 +203,45 @@ def test_resuming_what_never_began_begins_and_is_logged(
     assert "holds no state" not in caplog.text
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(copied_run: Path) -> None:
-    with pytest.raises(TrainingError, match="holds a run already: give --resume"):
-        open_run(tiny_run(copied_run))
+def with_position(text: str) -> str:
+    """A saved state with a value that no release writes."""
+    values = json.loads(text)
+    values["position"]["pace"] = 1
+    return json.dumps(values)
+
+
+@pytest.mark.parametrize(
+    ("resume", "changes", "damage", "message"),
+    [
+        (False, {}, {}, "holds a run already: give --resume"),
+        (True, {"batches": {"max_tokens": 500}}, {}, r"batches\.max_tokens"),
+        (
+            True,
+            {},
+            {"state/state.json": with_position},
+            r"the run's state \S+/state is of another layout: .*'pace'",
+        ),
+        (
+            True,
+            {},
+            {"config.json": lambda _: "{"},
+            r"cannot resume: \S+/config\.json, .* cannot be read",
+        ),
+    ],
+    ids=["not asked to", "another configuration", "another layout", "a damaged configuration"],
+)
+def test_a_run_that_cannot_go_on_is_refused_with_the_reason(
+    copied_run: Path,
+    resume: bool,
+    changes: dict[str, dict[str, int]],
+    damage: dict[str, Callable[[str], str]],
+    message: str,
+) -> None:
+    for name, damaged in damage.items():
+        file = copied_run / "run" / name
+        file.write_text(damaged(file.read_text()))
+    with pytest.raises((ConfigError, TrainingError), match=message):
+        open_run(tiny_run(copied_run, **changes), resume=resume)
 
 
 def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
@@ -232,37 +262,24 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
     run.run()
 
 
-def test_another_configuration_does_not_resume(copied_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"batches\.max_tokens"):
-        open_run(tiny_run(copied_run, batches={"max_tokens": 500}), resume=True)
-
-
-def test_a_state_of_another_layout_is_one_clear_line(copied_run: Path) -> None:
-    file = copied_run / "run/state/state.json"
-    values = json.loads(file.read_text())
-    values["position"]["pace"] = 1
-    file.write_text(json.dumps(values))
-    with pytest.raises(TrainingError, match=r"the run's state \S+/state is of another layout: .*'pace'"):
-        open_run(tiny_run(copied_run), resume=True)
-
-
-def test_a_damaged_configuration_is_named(copied_run: Path) -> None:
-    (copied_run / "run/config.json").write_text("{")
-    with pytest.raises(TrainingError, match=r"cannot resume: \S+/config\.json, .* cannot be read"):
-        open_run(tiny_run(copied_run), resume=True)
-
-
 @pytest.mark.usefixtures("undrawn")
-def test_an_interrupted_run_writes_no_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupted_run_writes_no_report_and_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sections: dict[str, Any] = {"validation": {"heat_maps": 1}, "run": {"plots": True}}
-    run = open_run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
+    run = open_run(
+        tiny_run(tmp_path, **sections), hook=lambda step, _: run.trainer.interrupt() if step == 2 else None
+    )
     with caplog.at_level(logging.INFO, "model"):
         assert run.run() == "interrupted"
+    assert run.trainer.position.step == 2
     assert not run.folder.report.exists()
     assert f"`dragoman report {run.folder.root}` writes one" in caplog.text
     page = write_report(run.folder).read_text()
     assert "ended by interrupted" in page
     assert not (run.folder.report / "attention").exists()
+    resumed, reason = train(tmp_path, resume=True)
+    assert (reason, resumed.trainer.position.step) == ("max_steps", 8)
 
 
 @pytest.mark.parametrize("step", [4, 8])
@@ -286,15 +303,6 @@ def test_a_run_killed_during_a_validation_repeats_only_the_validation(
     resumed.run()
     assert same_state(averaged_run, resumed)
     assert [event["step"] for event in RunLog(resumed.folder).events("validation")] == [4, 8]
-
-
-def test_a_killed_run_keeps_the_translations_of_an_undisturbed_one(finished_run: Run, tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        train(tmp_path, hook=kill_at(7))
-    resumed, _ = train(tmp_path, resume=True)
-    for name in ("first.json", "best.json"):
-        texts = [(run.folder.translations / name).read_text() for run in (finished_run, resumed)]
-        assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(
@@ -322,29 +330,31 @@ def test_divergence_names_the_step_and_keeps_what_was_good(
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason", "steps"),
+    ("sections", "reason", "steps", "epochs"),
     [
-        ({"max_epochs": 2, "max_steps": 0}, "max_epochs", None),
-        ({"max_minutes": 1e-6, "max_steps": 0}, "max_minutes", 1),
+        ({"run": {"max_epochs": 2, "max_steps": 0}}, "max_epochs", None, 2.0),
+        ({"run": {"max_minutes": 1e-6, "max_steps": 0}}, "max_minutes", 1, None),
+        (
+            {
+                "optimisation": {"learning_rate": 1e-30},  # so that no score rises
+                "validation": {"every": 1, "patience": 3},
+                "run": {"max_steps": 30},
+            },
+            "early_stopping",
+            1 + 3,
+            None,
+        ),
     ],
 )
-def test_limits_end_a_run(tmp_path: Path, limits: dict[str, Any], reason: str, steps: int | None) -> None:
-    run, ended_by = train(tmp_path, run=limits, validation={"every": 1000})
+def test_the_first_limit_ends_a_run_which_validates_once_more(
+    tmp_path: Path, sections: dict[str, Any], reason: str, steps: int | None, epochs: float | None
+) -> None:
+    run, ended_by = train(tmp_path, **{"validation": {"every": 1000}, **sections})
     position = run.trainer.position
     assert ended_by == reason
     assert steps in (None, position.step)
-    if reason == "max_epochs":
-        assert position.epoch == 2.0
+    assert epochs in (None, position.epoch)
     assert position.validated_step == position.step
-
-
-def test_scores_that_no_longer_rise_end_a_run(tmp_path: Path) -> None:
-    still = {"learning_rate": 1e-30}
-    run, reason = train(
-        tmp_path, optimisation=still, validation={"every": 1, "patience": 3}, run={"max_steps": 30}
-    )
-    assert reason == "early_stopping"
-    assert run.trainer.position.step == 1 + 3
 
 
 def test_without_held_out_text_the_last_weights_are_kept(tmp_path: Path) -> None:

@@ -15,11 +15,9 @@ from tests.model.training.tiny_runs import tiny_run
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of a run of two steps."""
-    run = open_run(tiny_run(tmp_path_factory.mktemp("origin"), run={"max_steps": 2}))
-    run.run()
-    return run.folder.checkpoints / "last"
+def origin(finished_run: Run) -> Path:
+    """A checkpoint."""
+    return finished_run.folder.checkpoints / "last"
 
 
 def started(folder: Path, origin: Path, **sections: dict[str, Any]) -> Run:

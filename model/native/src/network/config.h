@@ -7,7 +7,7 @@ namespace dragoman {
 
 enum class Positions : int32_t { sinusoidal = 0, learned = 1, relative = 2, rotary = 3, relative_vectors = 4 };
 
-// The fields of TransformerConfig in model/config.py that decoding needs; NativeConfig in model/native/structures.py
+// The fields of TransformerConfig in model/config.py that decoding needs; NativeConfig in model/native/binding.py
 // has the same order.
 struct NetworkConfig {
   int32_t source_vocab_size, target_vocab_size;
