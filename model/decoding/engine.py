@@ -89,7 +89,7 @@ class SlotAdmission:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no sentence."""
+        """Returns whether there is no sentence."""
         return not self._arrivals and not self._running
 
     @property
@@ -98,11 +98,11 @@ class SlotAdmission:
         return tuple(self._running)
 
     def is_running(self, sentence: Sentence) -> bool:
-        """Whether a sentence has joined and not left."""
+        """Returns whether a sentence has joined and not left."""
         return sentence in self._running
 
     def fits(self, load: Load) -> bool:
-        """Whether a load fits in addition to the added sentences; if there are none, any load fits."""
+        """Returns whether a load fits in addition to the added sentences; alone, any load fits."""
         return self.is_idle or self._within_bounds(self.added, load)
 
     def add(self, sentence: Sentence) -> None:
@@ -191,12 +191,12 @@ class DecodingEngine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every added sentence is finished or cancelled."""
+        """Returns whether every added sentence is finished or cancelled."""
         return self._admission.is_idle
 
     @property
     def has_shortlist(self) -> bool:
-        """Whether a shortlist limits the target tokens."""
+        """Returns whether a shortlist limits the target tokens."""
         return self._shortlist is not None
 
     @property
@@ -215,7 +215,7 @@ class DecodingEngine:
         return self._admission.added.share_of(self._most)
 
     def fits(self, request: DecodeRequest) -> bool:
-        """Whether a request fits in addition to the added ones; an idle engine accepts any request.
+        """Returns whether a request fits in addition to the added ones; an idle engine accepts any request.
 
         That includes requests that the engine cannot decode at all: `add` raises the reason.
         """

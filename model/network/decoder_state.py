@@ -158,7 +158,7 @@ class StepView:
 
     @property
     def has_source(self) -> bool:
-        """Whether there is a source; a decoder alone has none."""
+        """Returns whether there is a source; a decoder alone has none."""
         return self._shape.source_length > 0
 
     @cached_property

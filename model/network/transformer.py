@@ -237,7 +237,7 @@ class Transformer(nn.Module):
 
     @property
     def has_likeliest_tokens(self) -> bool:
-        """Whether `likeliest_tokens` can be called: not with int8 weights."""
+        """Returns whether `likeliest_tokens` can be called: not with int8 weights."""
         return isinstance(self.output, nn.Linear)
 
     def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden, top: int) -> tuple[Tensor, Tensor]:

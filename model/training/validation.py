@@ -85,7 +85,7 @@ class EarlyStopping:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the patience has run out."""
+        """Returns whether the patience has run out."""
         return 0 < self.patience <= self.validations_since_best
 
 

@@ -228,7 +228,7 @@ class AugmentationConfig:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is added to a corpus."""
+        """Returns whether anything is added to a corpus."""
         return self.words > 0 or any(self.rates.values())
 
 

@@ -145,7 +145,7 @@ class Batch:
 
     @property
     def is_remote(self) -> bool:
-        """Whether another process works on it."""
+        """Returns whether another process works on it."""
         return self.labels_NT.is_meta
 
     def to(self, device: torch.device | str) -> Self:

@@ -27,7 +27,7 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes the files and the log."""
+        """Returns whether this process writes the files and the log."""
         return self.rank == 0
 
     def device(self, kind: str) -> torch.device:

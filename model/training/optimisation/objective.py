@@ -93,10 +93,7 @@ def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smooth
         pad_id=smoothing.pad_id,
     )
     if sums is None:
-        apply = cast(
-            Callable[[Tensor, Tensor, Smoothing], tuple[Tensor, Tensor]], _SmoothedCrossEntropy.apply
-        )
-        sums = apply(logits_MV, labels_M, smoothing)
+        sums = _smoothed_sums(logits_MV, labels_M, smoothing)
     return SummedLoss(*sums)
 
 
@@ -175,27 +172,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return states_MD, None, weight_VD, bias_V, None
 
 
-class _Context(FunctionCtx):
-    """What forward saves for backward."""
-
-    needs_input_grad: tuple[bool, ...]
-    saved_tensors: tuple[Tensor, ...]
-    precision: torch.dtype
-
-
-class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Loss and gradient in one pass over the logits, a few rows at a time.
-
-    The gradient, softmax(z) − q, is computed together with the loss. That saves a second pass over the
-    largest tensor of a training step, and its float32 copy.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: _Context, logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing
-    ) -> tuple[Tensor, Tensor]:
-        ctx.precision = logits_MV.dtype
-        gradient_MV = kept_gradient(logits_MV) if ctx.needs_input_grad[0] else None
+def _smoothed_sums(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:
+    """Smoothed loss with gradient, softmax(z) − q, and cross entropy; computed a few rows at a time."""
+    has_gradient = logits_MV.requires_grad and torch.is_grad_enabled()
+    with torch.no_grad():
+        gradient_MV = kept_gradient(logits_MV) if has_gradient else None
         sums = torch.zeros(2, device=logits_MV.device)
         step = rows_at_once(logits_MV.device, smoothing.vocab_size, _ROWS_AT_ONCE)
         for start in range(0, len(logits_MV), step):
@@ -204,16 +185,38 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             sums += _losses(logs_MV, labels_M[rows], smoothing)
             if gradient_MV is not None:
                 gradient_MV[rows, : smoothing.vocab_size] = _gradient(logs_MV, labels_M[rows], smoothing)
-        if gradient_MV is not None:
-            ctx.save_for_backward(gradient_MV)
         smoothed, cross_entropy = sums.unbind()
-        ctx.mark_non_differentiable(cross_entropy)
-        return smoothed, cross_entropy
+    return _with_gradient(smoothed, logits_MV, gradient_MV), cross_entropy
+
+
+def _with_gradient(value: Tensor, logits: Tensor, gradient: Tensor | None) -> Tensor:
+    """The value, whose gradient with respect to the logits was computed together with it.
+
+    That saves a second pass over the largest tensor of a training step, and its float32 copy.
+    """
+    if gradient is None:
+        return value
+    return cast(Callable[..., Tensor], _WithGradient.apply)(logits, value, gradient)
+
+
+class _Context(FunctionCtx):
+    """What forward saves for backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+    precision: torch.dtype
+
+
+class _WithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: _Context, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.precision = logits.dtype
+        ctx.save_for_backward(gradient)
+        return value.clone()
 
     @staticmethod
     def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        gradient_MV = ctx.saved_tensors[0]
-        return (gradient_MV * upstream[0].to(gradient_MV.dtype)).to(ctx.precision), None, None
+        gradient = ctx.saved_tensors[0]
+        return (gradient * upstream[0].to(gradient.dtype)).to(ctx.precision), None, None
 
 
 def rows_at_once(device: torch.device, vocab_size: int, on_a_cpu: int) -> int:
@@ -275,23 +278,8 @@ def symmetric_divergence(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothi
         labels_M: Labels of one pass; rows with `pad_id` do not count.
         smoothing: Names `pad_id` and `vocab_size`.
     """
-    apply = cast(Callable[..., Tensor], _SymmetricDivergence.apply)
-    return apply(logits_MV, labels_M != smoothing.pad_id, smoothing.vocab_size)
-
-
-class _DivergenceContext(FunctionCtx):
-    """What forward saves for backward."""
-
-    saved_tensors: tuple[Tensor, ...]
-    precision: torch.dtype
-
-
-class _SymmetricDivergence(torch.autograd.Function):
-    """Value and gradient in one pass over the logits, a few rows at a time."""
-
-    @staticmethod
-    def forward(ctx: _DivergenceContext, logits_MV: Tensor, counts_M: Tensor, vocab_size: int) -> Tensor:
-        ctx.precision = logits_MV.dtype
+    counts_M, vocab_size = labels_M != smoothing.pad_id, smoothing.vocab_size
+    with torch.no_grad():
         gradient_MV = kept_gradient(logits_MV)
         total = torch.zeros((), device=logits_MV.device)
         size = len(counts_M)
@@ -305,13 +293,7 @@ class _SymmetricDivergence(torch.autograd.Function):
             total += (value_M1 * counts_M1).sum()
             for place, part_MV in zip(places, gradients_MV, strict=True):
                 gradient_MV[place] = part_MV * counts_M1
-        ctx.save_for_backward(gradient_MV)
-        return total
-
-    @staticmethod
-    def backward(ctx: _DivergenceContext, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        gradient_MV = ctx.saved_tensors[0]
-        return (gradient_MV * upstream[0].to(gradient_MV.dtype)).to(ctx.precision), None, None
+    return _with_gradient(total, logits_MV, gradient_MV)
 
 
 def _divergence(logs_p_MV: Tensor, logs_q_MV: Tensor) -> tuple[Tensor, Tensor, Tensor]:

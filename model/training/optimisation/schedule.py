@@ -57,7 +57,7 @@ class Schedule:
 
     @property
     def follows_time(self) -> bool:
-        """Whether the rate depends on the minutes that have passed."""
+        """Returns whether the rate depends on the minutes that have passed."""
         return self.config.form == "cosine" and not self.total_steps and self.run.max_minutes > 0
 
     def rate(self, step: int, *, minutes: float = 0.0, epoch: float = 0.0) -> float:

@@ -178,7 +178,7 @@ _WHERE_DATA_IS = ("path", "target_path")
 
 
 def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
-    """Whether the folder holds a state to continue from, which `config` and `resume` allow.
+    """Returns whether the folder holds a state to continue from, which `config` and `resume` allow.
 
     Raises:
         ConfigError: If the configuration differs from the one the run began with.
