@@ -1,4 +1,4 @@
-// A request for one sentence, as plain C that ctypes fills in from model/request.py, and its validation.
+// A request for one sentence, as plain C that ctypes fills in from model/decode_request.py, and its validation.
 #pragma once
 
 #include <cstdint>
