@@ -57,6 +57,7 @@ class ForeignModel:
         shortlist: The target tokens that a sentence may be translated with.
         files: The files that were read, whose checksums provenance.json records.
         origin: Further JSON values for provenance.json.
+        owner: Keeps temporary files alive.
     """
 
     config: TransformerConfig
@@ -70,6 +71,7 @@ class ForeignModel:
     shortlist: Shortlist | None = None
     files: Collection[Path]
     origin: Mapping[str, object] = field(default_factory=dict)
+    owner: object = None
 
 
 class Reader(Protocol):

@@ -6,8 +6,6 @@ A package is a zip of one folder: `metadata.json`, a CTranslate2 model in `model
 
 import re
 import shutil
-import tempfile
-import weakref
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +15,7 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.ctranslate2 import read_folder
 from model.checkpoint.importing.languages import Readme, chosen_pairs
 from model.checkpoint.importing.reader import ForeignModel, refusal
+from model.checkpoint.importing.tensors import TemporaryFolder
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import is_language_code
@@ -56,19 +55,13 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     """
     if path.is_dir():
         return _read_folder(path, pair)
-    temporary = tempfile.TemporaryDirectory(prefix="dragoman-import-")
+    unpacked = TemporaryFolder()
     try:
-        _unpack(path, Path(temporary.name))
-        model = _read_folder(Path(temporary.name), pair)
+        _unpack(path, unpacked.path)
+        model = _read_folder(unpacked.path, pair)
     except CheckpointError as error:
-        temporary.cleanup()
-        raise CheckpointError(str(error).replace(temporary.name, str(path))) from error
-    except BaseException:
-        temporary.cleanup()
-        raise
-    model = replace(model, files=[path])
-    weakref.finalize(model, temporary.cleanup)
-    return model
+        raise CheckpointError(str(error).replace(str(unpacked.path), str(path))) from error
+    return replace(model, files=[path], owner=unpacked)
 
 
 def _read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
