@@ -25,7 +25,8 @@ def lively_network(seed: int = 1, **overrides: object) -> Transformer:
         for name, parameter in network.named_parameters():
             if "cross" in name and parameter.dim() == 2:
                 parameter.mul_(3.0)
-        network.output.bias[EOS] += 1.0
+        if network.output.bias is not None:
+            network.output.bias[EOS] += 1.0
     return network
 
 

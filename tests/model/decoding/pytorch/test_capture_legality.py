@@ -3,11 +3,13 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 from torch import Tensor
 
+from model.config import ONLY_FOR_TRAINING, TransformerConfig
 from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.batch_state import BatchState
@@ -17,22 +19,55 @@ from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
-from tests.model.decoding.networks import lively_network, request, sentences
+from model.presets import PRESETS, preset
+from tests.model.decoding.networks import VOCAB, lively_network, request, sentences
 from tests.model.decoding.pytorch.legality import LegalityCheck
-from tests.model.decoding.test_equivalence_reference import OPTIONS, POSITIONS
+from tests.model.decoding.test_equivalence_reference import OPTIONS
 from tests.model.tiny_networks import T5
 
 WIDTHS = (1, 2, 4)
 Steps = list[tuple[tuple[int, StepShape, ActiveFeatures], LegalityCheck]]
 
-VARIANTS: list[dict[str, object]] = [
-    *({"positions": name} for name in POSITIONS),
-    {"positions": "relative_vectors", "relative_max_distance": 3},
-    {"decoder_memory": "ssru"},
-    {"norm_form": "standard_deviation", "embedding_norm": True},
-    {"norm_form": "root_mean_square", "gated_ffn": True, "activation": "silu"},
-    {name: value for name, value in T5.items() if name != "tie"},
-]
+SMALL = {"model_dim": 16, "num_heads": 2, "ffn_dim": 24, "num_encoder_layers": 2, "num_decoder_layers": 2}
+OTHER_NUMBERS: dict[str, dict[str, object]] = {
+    "attention_dim": {"attention_dim": 24},
+    "attention_scale": {"attention_scale": 1.0},
+    "logit_scale": {"logit_scale": 0.5},
+    "norm_epsilon": {"norm_epsilon": 1e-3},
+    "embedding_norm_epsilon": {"embedding_norm_epsilon": 1e-3, "embedding_norm": True},
+    "sinusoid_offset": {"sinusoid_offset": 2},
+    "relative_buckets": {"relative_buckets": 4, "positions": "relative"},
+    "relative_max_distance": {"relative_max_distance": 3, "positions": "relative_vectors"},
+    "vocab_multiple": {"vocab_multiple": 8},
+}
+"""For each numeric field that is no size, a network that has another number."""
+SIZES = {"source_vocab_size", "target_vocab_size", "max_positions", *SMALL}
+
+
+def values_of(name: str, hint: object) -> list[dict[str, object]]:
+    """Networks with each value of a field of the configuration; none if it is only a size or an id."""
+    if name in ONLY_FOR_TRAINING or name in SIZES or name.endswith("_id"):
+        return []
+    if get_origin(hint) is Literal:
+        return [{name: value} for value in get_args(hint)]
+    return [{name: value} for value in (False, True)] if hint is bool else [OTHER_NUMBERS[name]]
+
+
+def small_presets() -> dict[str, dict[str, object]]:
+    """The presets that translate, with small sizes."""
+    sizes = {"source_vocab_size": VOCAB, "target_vocab_size": VOCAB, **SMALL}
+    layers = ("num_encoder_layers", "num_decoder_layers")
+    translators = [name for name in PRESETS if all(PRESETS[name].get(field, 1) for field in layers)]
+    return {name: dataclasses.asdict(preset(name, **sizes)) for name in translators}
+
+
+HINTS = get_type_hints(TransformerConfig)
+VARIANTS: dict[str, dict[str, object]] = {
+    **{str(variant): variant for name, hint in HINTS.items() for variant in values_of(name, hint)},
+    **small_presets(),
+    "root mean square, gated": {"norm_form": "root_mean_square", "gated_ffn": True, "activation": "silu"},
+    "T5": {name: value for name, value in T5.items() if name != "tie"},
+}
 
 
 @pytest.fixture
@@ -114,7 +149,7 @@ def test_required_phrases(new_runner: Callable[[Transformer], Runner], steps: St
 
 
 @pytest.mark.parametrize("new_runner", [static, exact])
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant.values())))
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_every_variant_of_the_network(
     new_runner: Callable[[Transformer], Runner], variant: dict[str, object], steps: Steps
 ) -> None:

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 import torch
 
+from model.checkpoint.folder import load_checkpoint
 from model.decoding.pytorch import device_memory
-from model.decoding.pytorch.device_memory import apply_precision, dtype_of, to_device
+from model.decoding.pytorch.device_memory import apply_precision, dtype_of, load_network, to_device
 from model.errors import ConfigError
 from model.network.quantisation import Int8Linear
 from model.network.transformer import Transformer
@@ -44,6 +47,15 @@ def test_int8_is_refused_where_it_does_not_work(monkeypatch: pytest.MonkeyPatch)
         ConfigError, match="`precision` must be auto, float32, bfloat16 or float16 on this cpu"
     ):
         apply_precision(Transformer(CONFIG), "int8")
+
+
+def test_a_network_is_loaded_after_the_attention_kernels_are_chosen(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[object] = []
+    monkeypatch.setattr(device_memory, "choose_attention_kernels", chosen.append)
+    load_network(load_checkpoint(tiny_checkpoint), "cpu", "float32")
+    assert chosen == ["cpu"]
 
 
 def _has_int8(network: Transformer) -> bool:

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from model.errors import ConfigError
+from model.training.config.sections import RunConfig
+from model.training.distributed import device
 from model.training.distributed.device import require_batches_for_all, tuned_cpu
-from model.training.distributed.world import World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
 
@@ -28,6 +30,13 @@ def test_batches_that_cannot_be_divided_evenly_are_logged(
 ) -> None:
     require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": batches}), Three())
     assert ("leave some of 3 processes waiting" in caplog.text) is warns
+
+
+def test_attention_kernels_are_chosen_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[object] = []
+    monkeypatch.setattr(device, "choose_attention_kernels", chosen.append)
+    found = device.choose_device(RunConfig(max_steps=1, device="cpu"), SINGLE_PROCESS)
+    assert chosen == [found]
 
 
 def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_written(tmp_path: Path) -> None:
