@@ -21,6 +21,8 @@ from benchmarks.harness.report import markdown_table
 
 _ROOT = Path(__file__).parents[2]
 _BASE, _TINY = "--shape=base", "--shape=tiny --rounds=1"
+_ONE_OF_EACH = "--engine=dragoman-torch-float32 --engine=hugging-face-float32 --engine=ctranslate2-float32"
+_SECONDS, _DRY_SECONDS = 1200.0, 110.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ SESSION: Mapping[str, Part] = {
         seconds=240,
         needs=("click", "sentencepiece", "transformers", "ctranslate2"),
         full=f"{_BASE} --batch-size=1 --batch-size=32 --batch-size=256 --tokens=64 --sentences=512",
-        dry=f"{_TINY} --tokens=8 --batch-size=4",
+        dry=f"{_TINY} --tokens=8 --batch-size=4 {_ONE_OF_EACH}",
     ),
     "training": Part(
         seconds=180,
@@ -94,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_here(asked.alone, device, asked.figures)
     folder = asked.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    deadline, outcomes = time.monotonic() + asked.seconds, []
+    seconds = asked.seconds or (_DRY_SECONDS if asked.dry else _SECONDS)
+    deadline, outcomes = time.monotonic() + seconds, []
     for name in asked.part or SESSION:
         print(f"# {name}", file=sys.stderr, flush=True)
         outcomes.append(_run(name, device, folder, deadline - time.monotonic()))
@@ -109,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
         "--dry", action="store_true", help="tiny networks on this CPU: everything but the GPU"
     )
     parser.add_argument("--part", action="append", choices=list(SESSION), help="what to run; all by default")
-    parser.add_argument("--seconds", type=float, default=1200, help="most seconds of the whole session")
+    parser.add_argument(
+        "--seconds", type=float, help=f"most of the session; by default {_SECONDS:g}, dry {_DRY_SECONDS:g}"
+    )
     parser.add_argument("--output", type=Path, default=Path("runs/gpu"), help="folder for the reports")
     parser.add_argument("--alone", help=argparse.SUPPRESS)
     parser.add_argument("--figures", type=Path, help=argparse.SUPPRESS)
