@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.options import CheckpointFolder, output_folder, require_replaceable, storage_option
+from model.cli.options import only_checkpoint, output_folder, require_replaceable, storage_option
 
 if TYPE_CHECKING:
     from model.checkpoint.weights import StorageType
 
 
 @click.command()
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=CheckpointFolder())
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=only_checkpoint)
 @output_folder
 @storage_option
 def average(checkpoints: tuple[Path, ...], output: Path, storage: "StorageType | None") -> None:

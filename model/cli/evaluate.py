@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import click
 
@@ -49,15 +49,14 @@ class ReferenceColumns(NamedTuple):
     is_open: bool = False
 
     @classmethod
-    def parse(
-        cls, context: click.Context | None, parameter: click.Parameter | None, text: str | None
-    ) -> "ReferenceColumns | None":
-        """Parses `2`, `2,3` or `2-`, as a callback of an option."""
-        if text is None:
-            return None
+    def parse(cls, text: str) -> Self:
+        """Parses `2`, `2,3` or `2-`.
+
+        Raises:
+            BadParameter: If it is none of these.
+        """
         if not _COLUMNS.fullmatch(text):
-            message = f"{text!r} is not a column (2), a list (2,3) or an open range (2-)"
-            raise click.BadParameter(message, context, parameter)
+            raise click.BadParameter(f"{text!r} is not a column (2), a list (2,3) or an open range (2-)")
         return cls(tuple(map(int, text.rstrip("-").split(","))), text.endswith("-"))
 
     def among(self, num_columns: int, *, leaving_out: int) -> Sequence[int]:
@@ -180,7 +179,7 @@ def _text_options(command: Command) -> Command:
             "--reference-column",
             "reference_columns",
             metavar="COLUMNS",
-            callback=ReferenceColumns.parse,
+            type=ReferenceColumns.parse,
             help="Columns of the references: 2, or 2,3, or 2- for all from the second on.  [default: 2]",
         ),
         "limit": click.option("--limit", type=column, help="Read only the first so many lines."),

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -46,12 +45,13 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
 DEFAULT_CHECKPOINT = Path("checkpoints")
 
 
-def only_checkpoint(path: Path) -> Path:
+def only_checkpoint(path: Path | str) -> Path:
     """Returns the checkpoint folder of a path: the path itself, or the only checkpoint in it.
 
     Raises:
         CheckpointError: If there is none, or more than one.
     """
+    path = Path(path)
     if "," in str(path) and not path.exists():  # the form that `dragoman serve` accepts
         named = ", ".join(part.strip() for part in str(path).split(","))
         raise CheckpointError(f"one checkpoint is needed, not several: name one of {named}")
@@ -67,20 +67,7 @@ def only_checkpoint(path: Path) -> Path:
     raise CheckpointError(f"{path} holds {problem}{advice}")
 
 
-class CheckpointFolder(click.Path):
-    """The path of a checkpoint folder, or of a folder that holds one, which stands for it."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(
-        self, value: "str | os.PathLike[str]", param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
-        """Returns the checkpoint folder; raises as `only_checkpoint`."""
-        return only_checkpoint(Path(value))
-
-
-checkpoint_argument = click.argument("checkpoint", type=CheckpointFolder())
+checkpoint_argument = click.argument("checkpoint", type=only_checkpoint)
 output_folder = click.option(
     "-o",
     "--output",

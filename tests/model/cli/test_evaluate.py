@@ -342,11 +342,9 @@ def test_references_that_are_the_sources_themselves_are_refused(tmp_path: Path) 
 def test_reference_columns_are_parsed_and_leave_out_the_source(text: str, columns: list[int] | None) -> None:
     if columns is None:
         with pytest.raises(click.BadParameter, match="is not a column"):
-            ReferenceColumns.parse(None, None, text)
+            ReferenceColumns.parse(text)
     else:
-        parsed = ReferenceColumns.parse(None, None, text)
-        assert parsed is not None
-        assert parsed.among(5, leaving_out=1) == columns
+        assert ReferenceColumns.parse(text).among(5, leaving_out=1) == columns
 
 
 def test_the_default_reference_is_the_column_beside_the_source(sentences: str) -> None:
