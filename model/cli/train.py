@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from model.training.distributed.world import World
     from model.training.run import Run
 
-if TYPE_CHECKING:
     ValueType = click.ParamType[Any]
 else:
     ValueType = click.ParamType
