@@ -1,4 +1,4 @@
-"""ⓕ Checkpoints made from others: edited in place, averaged, or deepened."""
+"""Checkpoints made from others: edited in place, averaged, or deepened."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""ⓕ Finds checkpoint folders by path, and tells them from the folders of training runs. No torch."""
+"""Finds checkpoint folders by path, and tells them from the folders of training runs. No torch."""
 
 import json
 import os

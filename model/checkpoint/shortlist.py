@@ -1,4 +1,4 @@
-"""ⓕ Shortlists: the target tokens that a sentence may be translated with, and their file. No torch.
+"""Shortlists: the target tokens that a sentence may be translated with, and their file. No torch.
 
 The candidates of a sentence are some frequent tokens and the likeliest translations of each source token
 (Jean et al. 2015, https://arxiv.org/abs/1412.2007). Projecting onto a few thousand tokens is less work than

@@ -1,4 +1,4 @@
-"""ⓕ Tuning of the search: held-out text is translated with each candidate and scored.
+"""Tuning of the search: held-out text is translated with each candidate and scored.
 
 A length penalty cannot be learnt and differs from network to network. With little training data the best one
 is often worth half a BLEU point. It is chosen on validation text, never on the text that is reported.

@@ -1,4 +1,4 @@
-"""ⓕ Export of checkpoints to CTranslate2 and Hugging Face, whose packages are imported only for an export."""
+"""Export of checkpoints to CTranslate2 and Hugging Face, whose packages are imported only for an export."""
 
 from collections.abc import Mapping
 

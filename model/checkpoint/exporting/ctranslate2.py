@@ -1,4 +1,4 @@
-"""ⓕ CTranslate2's model folder (https://opennmt.net/CTranslate2/), written through its own specification.
+"""CTranslate2's model folder (https://opennmt.net/CTranslate2/), written through its own specification.
 
 Values that CTranslate2 needs and our network lacks are written so that they change nothing: a missing bias as
 zeros. Rows that pad a vocabulary are left out. Configurations that CTranslate2 lacks are refused by name.

@@ -1,4 +1,4 @@
-"""ⓕ `dragoman export`: writes a checkpoint in the format of another framework, with a README, in one step."""
+"""`dragoman export`: writes a checkpoint in the format of another framework, with a README, in one step."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""ⓕ Hugging Face models with our weights, and their folders: Marian's if post-norm, Pegasus's if pre-norm.
+"""Hugging Face models with our weights, and their folders: Marian's if post-norm, Pegasus's if pre-norm.
 
 The features between the blocks of a network can be renumbered without changing its output. So sinusoids that
 alternate (sine, cosine, sine, …) become Marian's (all sines, then all cosines) without retraining.

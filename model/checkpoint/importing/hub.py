@@ -1,4 +1,4 @@
-"""ⓕ Models of the Hugging Face hub, through `huggingface_hub` with its cache and environment variables."""
+"""Models of the Hugging Face hub, through `huggingface_hub` with its cache and environment variables."""
 
 import re
 from collections.abc import Collection, Iterator

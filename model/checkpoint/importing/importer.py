@@ -1,4 +1,4 @@
-"""ⓕ `dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
+"""`dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

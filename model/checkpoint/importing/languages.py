@@ -1,4 +1,4 @@
-"""ⓕ Languages and licence of a foreign model: its README, names and tags."""
+"""Languages and licence of a foreign model: its README, names and tags."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

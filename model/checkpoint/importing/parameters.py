@@ -1,4 +1,4 @@
-"""ⓕ Which tensors of a foreign model make up our parameters: a table for each format, read in one way.
+"""Which tensors of a foreign model make up our parameters: a table for each format, read in one way.
 
 A table has the names of a format by our modules. A name holds `{stack}` (encoder or decoder), `{layer}` from
 0, `{number}` from 1 and `{kind}` (weight or bias); several names are tensors one below the other, such as

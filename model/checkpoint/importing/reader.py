@@ -1,4 +1,4 @@
-"""ⓕ The reader of a format: what it returns, and how it reads and refuses configuration. No torch."""
+"""The reader of a format: what it returns, and how it reads and refuses configuration. No torch."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""ⓕ State dicts of PyTorch: safetensors files, or pickles, which a process of its own converts to them."""
+"""State dicts of PyTorch: safetensors files, or pickles, which a process of its own converts to them."""
 
 import os
 import resource

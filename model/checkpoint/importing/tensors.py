@@ -1,4 +1,4 @@
-"""ⓕ The tensors of a foreign model's files, read a few rows at a time. No torch."""
+"""The tensors of a foreign model's files, read a few rows at a time. No torch."""
 
 import math
 import os

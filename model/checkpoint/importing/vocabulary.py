@@ -1,4 +1,4 @@
-"""ⓕ The ids of a foreign vocabulary on both sides, and the models that cut text into its pieces. No torch."""
+"""The ids of a foreign vocabulary on both sides, and the models that cut text into its pieces. No torch."""
 
 import re
 from collections.abc import Mapping, Sequence

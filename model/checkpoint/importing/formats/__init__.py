@@ -1,4 +1,4 @@
-"""ⓕ The formats that can be imported, and recognition of a path's format. No torch."""
+"""The formats that can be imported, and recognition of a path's format. No torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

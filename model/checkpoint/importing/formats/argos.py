@@ -1,4 +1,4 @@
-"""ⓕ Packages of Argos Translate and LibreTranslate: `.argosmodel` files, or folders unpacked from them.
+"""Packages of Argos Translate and LibreTranslate: `.argosmodel` files, or folders unpacked from them.
 
 A package is a zip of one folder: `metadata.json`, a CTranslate2 model in `model/`, `sentencepiece.model` or
 `bpe.model`, a README, and models for splitting sentences, which we do not need.

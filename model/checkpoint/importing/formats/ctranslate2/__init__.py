@@ -1,4 +1,4 @@
-"""ⓕ CTranslate2's model folders (https://opennmt.net/CTranslate2/), read without its package. No torch.
+"""CTranslate2's model folders (https://opennmt.net/CTranslate2/), read without its package. No torch.
 
 A folder holds pieces, but nothing that cuts text: its users bring a SentencePiece model. What they put around
 the pieces of a sentence follows from config.json and the language tags of the vocabulary.

@@ -1,4 +1,4 @@
-"""ⓕ CTranslate2's `model.bin`: an index of its variables, each of them read when it is needed. No torch.
+"""CTranslate2's `model.bin`: an index of its variables, each of them read when it is needed. No torch.
 
 The file holds, in little-endian order: the version of the format, name and revision of the specification, the
 variables (name, shape, type, numbers), and aliases, by which shared variables are stored once.

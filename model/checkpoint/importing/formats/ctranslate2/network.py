@@ -1,4 +1,4 @@
-"""ⓕ The network that CTranslate2's `model.bin` specifies, and where the file holds each of our parameters.
+"""The network that CTranslate2's `model.bin` specifies, and where the file holds each of our parameters.
 
 CTranslate2 fuses query, key and value of self-attention (`linear_0`), and key and value of cross-attention
 (`linear_1`). What we cannot compute is refused by the name of its variable.

@@ -1,4 +1,4 @@
-"""ⓕ Folders of Hugging Face's `save_pretrained`: config.json, generation_config.json, weights, tokenizer.
+"""Folders of Hugging Face's `save_pretrained`: config.json, generation_config.json, weights, tokenizer.
 
 The search of `generate` becomes our options. It divides the log-probability of a hypothesis by a power of its
 length, with EOS and without the decoder's start; `max_length` counts that start. `early_stopping` is `stop`:

@@ -1,4 +1,4 @@
-"""ⓕ The networks of Hugging Face's families: what config.json says, and the names of the tensors.
+"""The networks of Hugging Face's families: what config.json says, and the names of the tensors.
 
 marian    post-norm, sinusoids with all sines first
 pegasus   pre-norm with final norms, the same sinusoids

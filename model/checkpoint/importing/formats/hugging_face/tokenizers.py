@@ -1,4 +1,4 @@
-"""ⓕ The tokenizer of a Hugging Face folder, by the files that it has.
+"""The tokenizer of a Hugging Face folder, by the files that it has.
 
 source.spm, target.spm, vocab.json        Marian's: pieces numbered by the vocabulary
 sentencepiece.bpe.model, vocab.json       M2M100's and SMaLL-100's: the same, then a tag for each language

@@ -1,4 +1,4 @@
-"""ⓕ Marian's Transformers: Firefox Translations, Bergamot, and OPUS-MT's original files. No torch."""
+"""Marian's Transformers: Firefox Translations, Bergamot, and OPUS-MT's original files. No torch."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""ⓕ Marian's binary files: weights (`.bin`, `.npz`) with the model's configuration, and shortlists. No torch.
+"""Marian's binary files: weights (`.bin`, `.npz`) with the model's configuration, and shortlists. No torch.
 
 A `.bin` file of version 1 has, in little-endian 64-bit integers, the version and the number of tensors; for
 each tensor the lengths of its name and shape, its type and its bytes; then all names, all shapes (32-bit), a

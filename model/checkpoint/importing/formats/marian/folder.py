@@ -1,4 +1,4 @@
-"""ⓕ The folder of a Marian model: its files, its languages and its vocabularies. No torch.
+"""The folder of a Marian model: its files, its languages and its vocabularies. No torch.
 
 Any of them may be packed (`.gz`). A configuration of the decoder (`config….yml`, `decoder.yml`) lists the
 others; without one they are told apart by their names.

@@ -1,4 +1,4 @@
-"""ⓕ Marian's Transformer as ours: what `special:model.yml` says, and where each parameter is. No torch.
+"""Marian's Transformer as ours: what `special:model.yml` says, and where each parameter is. No torch.
 
 Marian's decoder begins with a vector of zeros. Here that is the embedding of `<s>`, which is appended to the
 vocabulary together with `<pad>`; neither is ever produced.
