@@ -32,10 +32,10 @@ class Format:
 
 
 FORMATS: Sequence[Format] = (
-    Format("marian", "a Marian model", "marian", "*.bin or *.npz with *.spm"),
+    Format("marian", "a Marian model", "marian.folder", "*.bin or *.npz with *.spm"),
     Format("argos", "an Argos package", "argos", "*.argosmodel"),
-    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2", "model.bin with a vocabulary"),
-    Format("hugging-face", "a Hugging Face folder", "hugging_face", "config.json with weights"),
+    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2.folder", "model.bin with a vocabulary"),
+    Format("hugging-face", "a Hugging Face folder", "hugging_face.folder", "config.json with weights"),
     Format(
         "torch",
         "a state dict of torch.nn.Transformer",

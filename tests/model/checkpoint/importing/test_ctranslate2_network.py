@@ -11,7 +11,7 @@ import pytest
 from ctranslate2.converters.transformers import _MODEL_LOADERS
 from transformers import PreTrainedModel
 
-from model.checkpoint.importing.formats.ctranslate2 import read_pieces
+from model.checkpoint.importing.formats.ctranslate2.folder import read_pieces
 from model.checkpoint.importing.formats.ctranslate2.model_file import BinaryModel
 from model.checkpoint.importing.formats.ctranslate2.network import Network
 from model.checkpoint.importing.vocabulary import (

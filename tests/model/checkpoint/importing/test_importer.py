@@ -16,7 +16,8 @@ _ROWS, _WIDTH = 40_000, 512
 _PEAK = """
 import sys
 from pathlib import Path
-import model.checkpoint.importing.formats.hugging_face, model.checkpoint.importing.formats.marian
+import model.checkpoint.importing.formats.hugging_face.folder
+import model.checkpoint.importing.formats.marian.folder
 import model.decoding.factory
 from model.checkpoint.importing.importer import import_model
 from model.cli.import_ import _record

@@ -1,7 +1,7 @@
-"""The folder of a Marian model: its files, its languages and its vocabularies. No torch.
+"""The folder of a Marian model, such as Firefox Translations' or OPUS-MT's original ones. No torch.
 
-Any of them may be packed (`.gz`). A configuration of the decoder (`config….yml`, `decoder.yml`) lists the
-others; without one they are told apart by their names.
+Any of its files may be packed (`.gz`). A configuration of the decoder (`config….yml`, `decoder.yml`) lists
+the others; without one they are told apart by their names.
 """
 
 import re
@@ -12,12 +12,15 @@ from pathlib import Path
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.marian.binary_files import (
     ZSTANDARD,
+    MarianFile,
     is_marian_file,
+    read_marian_shortlist,
     read_yaml,
     unpacked,
 )
-from model.checkpoint.importing.languages import language_tags
-from model.checkpoint.importing.reader import refusal
+from model.checkpoint.importing.formats.marian.network import MarianNetwork
+from model.checkpoint.importing.languages import chosen_pairs, language_tags
+from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, refusal
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.config import TransformerConfig
@@ -37,6 +40,9 @@ _LANGUAGES_IN_FOLDERS = re.compile(
 )
 _END, _UNKNOWN = "</s>", "<unk>"
 _CONTROL_BYTES = frozenset(f"<0x{byte:02X}>" for byte in range(32))
+# Mozilla names its files so, and publishes them under this licence.
+_FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")
+_FIREFOX_LICENCE = "MPL-2.0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +98,61 @@ class MarianFolder:
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class MarianVocabulary:
+    """The vocabularies of both sides.
+
+    Attributes:
+        pieces: The pieces of the source and of the target, by id.
+        eos_id: Id of `</s>` on both sides.
+        unk_id: Id of `<unk>` on both sides.
+        models: Content of the SentencePiece models, by our file names.
+        is_list: Whether ids are those of lists, not those of the SentencePiece models.
+    """
+
+    pieces: tuple[Sequence[str], Sequence[str]]
+    eos_id: int
+    unk_id: int
+    models: Mapping[str, bytes]
+    is_list: bool
+
+    def control_bytes(self) -> list[int]:
+        """Returns the target ids of control characters, which Marian does not produce."""
+        return [id_ for id_, piece in enumerate(self.pieces[1]) if piece in _CONTROL_BYTES]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The source pieces that ask for a target language, by language."""
+        return language_tags(piece for piece in self.pieces[0] if bare_tag(piece))
+
+    def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
+        """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
+
+        Args:
+            config: The network.
+            target: Code of the target language; if the source has tags of languages, one must be its.
+
+        Raises:
+            CheckpointError: If it has others only.
+        """
+        names = ("pad", "bos", "eos", "unk")
+        ids = {name: int(getattr(config, f"{name}_id")) for name in names}
+        tags = self.tags
+        if tags and target not in tags:
+            known = ", ".join(sorted(tags))
+            raise CheckpointError(
+                f"the model translates into {known}: choose one, as in --pair en-{min(tags)}"
+            )
+        return TokenizerSettings(special_ids=ids, prepare="none", tags={target: tags[target]} if tags else {})
+
+    def lists(self, config: TransformerConfig) -> dict[str, Sequence[str]]:
+        """Returns the lists of pieces, by our file names; none if the models' own ids are the network's."""
+        rows = config.bos_id
+        if not self.is_list and all(len(pieces) == rows for pieces in self.pieces):
+            return {}
+        return vocabulary_lists(*(filled(pieces, rows) for pieces in self.pieces))
+
+
 def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | None:
     for match in filter(None, map(pattern.search, names)):
         source, target = (SHORT_CODES.get(code, code) for code in match.groups() if code)
@@ -100,7 +161,7 @@ def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | Non
     return None
 
 
-def has_marian_weights(path: Path) -> bool:
+def recognises(path: Path) -> bool:
     """Returns whether a path is Marian's weight file, or a folder with one.
 
     Raises:
@@ -114,6 +175,58 @@ def has_marian_weights(path: Path) -> bool:
     if candidates and _named(path, _SENTENCEPIECE) and not (path / "config.json").exists():
         raise CheckpointError(f"{candidates[0]} is not a Marian model, or is truncated")
     return False
+
+
+def read(path: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a Transformer whose decoder has self-attention or SSRU cells.
+
+    Raises:
+        CheckpointError: If a file is broken, or a field of special:model.yml cannot be computed.
+    """
+    folder = open_folder(path)
+    network = MarianNetwork(MarianFile(folder.weights))
+    vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
+    config = network.config(vocabulary.eos_id, vocabulary.unk_id)
+    known = [] if pair and vocabulary.tags else folder.pairs(is_guessed=pair is None)
+    (languages,) = chosen_pairs(folder.path, known, pair, vocabulary.tags)
+    is_firefox = _FIREFOX.fullmatch(folder.weights.name) is not None
+    return ForeignModel(
+        config=config,
+        tensors=network.tensors(config),
+        text=ForeignText(
+            settings=vocabulary.settings(config, languages[1]),
+            models=vocabulary.models,
+            vocabularies=vocabulary.lists(config),
+            pairs=[languages],
+        ),
+        name=card_name(folder.information.get("shortName"), folder.path.resolve().name, default="marian"),
+        max_source_length=config.max_positions,
+        max_target_length=config.max_positions,
+        decoding=_decoding(folder, vocabulary),
+        licence=_FIREFOX_LICENCE if is_firefox else "",
+        shortlist=read_marian_shortlist(folder.shortlist, config) if folder.shortlist else None,
+        files=folder.files,
+        origin={
+            "release": network.version,
+            "information": dict(folder.information),
+        },
+    )
+
+
+def _decoding(folder: MarianFolder, vocabulary: MarianVocabulary) -> Mapping[str, object]:
+    """Returns the options of the decoder's configuration; Marian never produces `<unk>` unless told to."""
+    if folder.number("word-penalty", 0):
+        raise refusal(folder.path, "word-penalty", "0", folder.number("word-penalty", 0))
+    beam_size = int(folder.number("beam-size", 1))
+    unknown = [] if folder.decoder.get("allow-unk", False) is True else [vocabulary.unk_id]
+    # Marian's beam ends with its last hypothesis, but gets narrower by each that has finished.
+    beam = {"strategy": "beam", "beam_size": beam_size, "stop": "count"}
+    return {
+        **(beam if beam_size > 1 else {"strategy": "greedy"}),
+        "length_penalty": folder.number("normalize", 0),
+        "max_length_ratio": folder.number("max-length-factor", 3),
+        "suppress_ids": sorted({*unknown, *vocabulary.control_bytes()}),
+    }
 
 
 def open_folder(path: Path) -> MarianFolder:
@@ -197,61 +310,6 @@ def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 
 def _first(paths: Sequence[Path]) -> Path | None:
     return paths[0] if paths else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarianVocabulary:
-    """The vocabularies of both sides.
-
-    Attributes:
-        pieces: The pieces of the source and of the target, by id.
-        eos_id: Id of `</s>` on both sides.
-        unk_id: Id of `<unk>` on both sides.
-        models: Content of the SentencePiece models, by our file names.
-        is_list: Whether ids are those of lists, not those of the SentencePiece models.
-    """
-
-    pieces: tuple[Sequence[str], Sequence[str]]
-    eos_id: int
-    unk_id: int
-    models: Mapping[str, bytes]
-    is_list: bool
-
-    def control_bytes(self) -> list[int]:
-        """Returns the target ids of control characters, which Marian does not produce."""
-        return [id_ for id_, piece in enumerate(self.pieces[1]) if piece in _CONTROL_BYTES]
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The source pieces that ask for a target language, by language."""
-        return language_tags(piece for piece in self.pieces[0] if bare_tag(piece))
-
-    def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
-        """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
-
-        Args:
-            config: The network.
-            target: Code of the target language; if the source has tags of languages, one must be its.
-
-        Raises:
-            CheckpointError: If it has others only.
-        """
-        names = ("pad", "bos", "eos", "unk")
-        ids = {name: int(getattr(config, f"{name}_id")) for name in names}
-        tags = self.tags
-        if tags and target not in tags:
-            known = ", ".join(sorted(tags))
-            raise CheckpointError(
-                f"the model translates into {known}: choose one, as in --pair en-{min(tags)}"
-            )
-        return TokenizerSettings(special_ids=ids, prepare="none", tags={target: tags[target]} if tags else {})
-
-    def lists(self, config: TransformerConfig) -> dict[str, Sequence[str]]:
-        """Returns the lists of pieces, by our file names; none if the models' own ids are the network's."""
-        rows = config.bos_id
-        if not self.is_list and all(len(pieces) == rows for pieces in self.pieces):
-            return {}
-        return vocabulary_lists(*(filled(pieces, rows) for pieces in self.pieces))
 
 
 def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> MarianVocabulary:

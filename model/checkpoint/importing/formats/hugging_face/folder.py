@@ -1,0 +1,240 @@
+"""Folders of Hugging Face's `save_pretrained`: config.json, generation_config.json, weights, tokenizer.
+
+The search of `generate` becomes our options. It divides the log-probability of a hypothesis by a power of its
+length, with EOS and without the decoder's start; `max_length` counts that start. `early_stopping` is `stop`:
+
+    false      pool    K hypotheses have ended, and no live one is ahead of the worst of the K best
+    true       count   K hypotheses have ended
+    "never"    all     no live hypothesis can still beat one of them
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
+from model.checkpoint.importing.formats.hugging_face.tokenizers import (
+    SETTINGS,
+    ModelFacts,
+    present,
+    read_tokenizer,
+)
+from model.checkpoint.importing.languages import Readme
+from model.checkpoint.importing.reader import (
+    Fields,
+    ForeignModel,
+    ForeignText,
+    card_name,
+)
+from model.checkpoint.importing.state_dict import StateDict
+from model.checkpoint.importing.vocabulary import NEVER
+from model.checkpoint.manifest import read_json
+from model.checkpoint.weights import StoredTensor
+from model.checkpoint.weights_writer import Read
+from model.config import TransformerConfig
+from model.errors import CheckpointError, ConfigError, TokenizerError
+
+CONFIG, _GENERATION = "config.json", "generation_config.json"
+_SEARCH_DEFAULTS: Mapping[str, object] = {
+    "num_beams": 1,
+    "early_stopping": False,
+    "length_penalty": 1.0,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+    "repetition_penalty": 1.0,
+    "renormalize_logits": False,
+}
+_NEUTRAL: Mapping[str, Sequence[object]] = {
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0, 0.0),
+    "encoder_no_repeat_ngram_size": (0,),
+    "encoder_repetition_penalty": (1, 1.0),
+    "begin_suppress_tokens": ([],),
+    "forced_decoder_ids": ([],),
+    "force_words_ids": (),
+    "constraints": (),
+    "sequence_bias": (),
+    "exponential_decay_length_penalty": (),
+    "guidance_scale": (1, 1.0),
+    "penalty_alpha": (0, 0.0),
+    "watermarking_config": (),
+    "stop_strings": (),
+}
+"""Fields that change the tokens and have no counterpart, with the values that change nothing."""
+_UNUSUAL = {
+    "nllb-moe": "mixtures of experts cannot be computed; its dense distillations can",
+    "fsmt": "FSMT is not read; the original fairseq model converts to CTranslate2 with ct2-fairseq-converter",
+}
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a folder has a config.json with a `model_type`."""
+    config = path / CONFIG
+    return config.is_file() and isinstance(read_json(config).get("model_type"), str)
+
+
+def read(folder: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a model of a family that can be computed.
+
+    Raises:
+        CheckpointError: If the model is broken or cannot be computed; the message names file and field.
+    """
+    path = folder / CONFIG
+    family = Fields.read(path, {}).get("model_type")
+    if not isinstance(family, str) or family not in DEFAULTS:
+        hint = _UNUSUAL.get(str(family))
+        requirement = f"one of {', '.join(DEFAULTS)}" + (f" ({hint})" if hint else "")
+        raise Fields.read(path, {}).refusal("model_type", requirement)
+    fields = Fields.read(path, DEFAULTS[family])
+    search = _read_search(folder, path)
+    suppressed, renormalises = _suppressed(search), search.flag("renormalize_logits")
+    weights = StateDict(folder)
+    network = read_network(fields, weights)
+    _check_sizes(fields, network)
+    sizes = network.vocab_sizes
+    readme = Readme.read(folder)
+    special = _special_ids(fields, search, min(sizes))
+    facts = ModelFacts(
+        folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
+    )
+    try:
+        tokenizer = _begun(read_tokenizer(facts), search)
+        starts = tokenizer.start_id, search.optional_integer("decoder_start_token_id")
+        start = next((id_ for id_ in starts if id_ is not None), None)
+        start = fields.integer("decoder_start_token_id") if start is None else start
+        shape = {**network.shape, **({"output_bias": True} if renormalises else {})}
+        ids = {f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()}
+        config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
+    except (ConfigError, TokenizerError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    tensors = network.tensors(config)
+    if renormalises:
+        without = [*suppressed, special["pad"]]
+        if max(without) >= sizes[1]:
+            raise CheckpointError(f"{search.path}: token {max(without)} must be below {sizes[1]}")
+        tensors["output.bias"] = partial(_without, without, tensors["output.bias"])
+    longest, fewest = config.max_positions, search.integer("min_length")
+    # `generate` counts the tokens that every translation begins with.
+    begin = len(tokenizer.settings.target_begin)
+    most, fewest = min(longest, _most_tokens(search) or longest) - begin, max(0, fewest - begin)
+    files = [path, *present(folder, search.path.name, SETTINGS), *tokenizer.files, *weights.files]
+    return ForeignModel(
+        config=config,
+        tensors=tensors,
+        text=tokenizer,
+        name=card_name(folder.absolute().name, default=family),
+        max_source_length=max(2, longest),
+        max_target_length=most,
+        decoding={
+            **_decoding(search),
+            "min_length": fewest,
+            "suppress_ids": sorted(set(suppressed) - set(config.never_produced())),
+        },
+        licence=readme.licence,
+        files=files,
+        origin={"family": family},
+    )
+
+
+def _read_search(folder: Path, config: Path) -> Fields:
+    """Returns the settings of `generate`, which older folders have in their config.json.
+
+    Raises:
+        CheckpointError: If a field changes the tokens in a way that cannot be computed.
+    """
+    own = folder / _GENERATION
+    search = Fields.read(own if own.is_file() else config, _SEARCH_DEFAULTS)
+    for name, neutral in _NEUTRAL.items():
+        search.only(name, *neutral)
+    return search
+
+
+def _decoding(search: Fields) -> dict[str, object]:
+    """Returns the search in DecodeOptions, without limits of length and suppressed ids."""
+    beams = search.integer("num_beams", 1)
+    stops: Mapping[object, str] = {False: "pool", True: "count", "never": "all"}
+    if not isinstance(early := search.get("early_stopping"), bool | str) or early not in stops:
+        raise search.refusal("early_stopping", "true, false or 'never'")
+    return {
+        **({"strategy": "beam", "beam_size": beams} if beams > 1 else {"strategy": "greedy"}),
+        "length_penalty": search.number("length_penalty"),
+        "stop": stops[early],
+        "no_repeat_ngram_size": search.integer("no_repeat_ngram_size"),
+        "repetition_penalty": search.number("repetition_penalty"),
+    }
+
+
+def _most_tokens(fields: Fields) -> int | None:
+    """Returns the most tokens of a translation, EOS included; None if the file does not say."""
+    if fields.get("max_new_tokens") is not None:
+        return fields.integer("max_new_tokens", 1)
+    return None if fields.get("max_length") is None else fields.integer("max_length", 2) - 1
+
+
+def _suppressed(fields: Fields) -> list[int]:
+    words = fields.get("bad_words_ids") or []
+    ids = fields.get("suppress_tokens") or []
+    if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 1 for word in words):
+        raise fields.refusal("bad_words_ids", "lists of one token each")
+    if not isinstance(ids, list):
+        raise fields.refusal("suppress_tokens", "a list of tokens")
+    found = [*(word[0] for word in words), *ids]
+    if not all(type(each) is int and each >= 0 for each in found):
+        raise fields.refusal("bad_words_ids" if words else "suppress_tokens", "token ids")
+    return sorted(set(found))
+
+
+def _first(fields: Fields, name: str) -> int | None:
+    """Returns an id that may be given as a list of one."""
+    value = fields.get(name)
+    if isinstance(value, list) and len(value) == 1 and type(value[0]) is int:
+        return value[0]
+    return fields.optional_integer(name)
+
+
+def _begun(tokenizer: ForeignText, search: Fields) -> ForeignText:
+    """Returns a tokenizer whose translations begin with the token that `generate` always puts first."""
+    forced = search.optional_integer(name := "forced_bos_token_id")
+    if forced is None:
+        return tokenizer
+    pieces = list(tokenizer.vocabularies.values())[-1] if tokenizer.vocabularies else []
+    if not pieces or forced >= len(pieces):
+        raise search.refusal(name, "an id of the vocabulary")
+    piece = pieces[forced]
+    if not tokenizer.settings.target_begin:
+        return replace(tokenizer, settings=replace(tokenizer.settings, target_begin=(piece,)))
+    pairs = [pair for pair in tokenizer.pairs if tokenizer.settings.tags.get(pair[1]) == piece]
+    if not pairs:
+        raise search.refusal(name, f"the tag of a target language, which {piece} is not")
+    return replace(tokenizer, pairs=pairs)
+
+
+def _special_ids(fields: Fields, search: Fields, rows: int) -> dict[str, int]:
+    """Returns the ids of padding, BOS and EOS; a model without BOS has padding in its place."""
+    ids = {"pad": fields.integer("pad_token_id"), "eos": _first(search, "eos_token_id")}
+    ids["eos"] = fields.integer("eos_token_id") if ids["eos"] is None else ids["eos"]
+    ids["bos"] = fields.optional_integer("bos_token_id")
+    found = {name: ids["pad"] if id_ is None else id_ for name, id_ in ids.items()}
+    for name, id_ in found.items():
+        if id_ is None or id_ >= rows:
+            raise fields.refusal(f"{name}_token_id", f"below {rows}")
+    return {name: id_ for name, id_ in found.items() if id_ is not None}
+
+
+def _check_sizes(fields: Fields, network: Network) -> None:
+    """Requires that the embeddings have as many rows as config.json says."""
+    for name, size in (("vocab_size", "source_vocab_size"), ("decoder_vocab_size", "target_vocab_size")):
+        claimed = fields.get(name)
+        if claimed is not None and claimed != network.shape[size] and network.shape["tie"] == "none":
+            raise fields.refusal(name, f"{network.shape[size]}, the rows of the embedding")
+    if fields.get("vocab_size") not in (None, network.shape["source_vocab_size"]):
+        raise fields.refusal("vocab_size", f"{network.shape['source_vocab_size']}, the rows of the embedding")
+
+
+def _without(ids: Sequence[int], bias: Read) -> StoredTensor:
+    """Returns an output bias that suppresses ids, so that the probabilities of the others add up to 1."""
+    values = bias().floats().copy()
+    values[ids] = NEVER
+    return StoredTensor(values, "float32")
