@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.errors import InputError
-from model.text.kept_strings import UNSPACED
 from model.text.normalisation import clean
+from model.text.scripts import UNSPACED_LETTER
 
 if TYPE_CHECKING:
     from model.text.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ class Term:
         It may begin with a capital. It may stand inside a word, if the term does or if the target language
         has no spaces; otherwise behind an apostrophe, if it begins with a vowel or an H.
         """
-        begins_inside = self.is_glued or UNSPACED.match(self.target) is not None
+        begins_inside = self.is_glued or UNSPACED_LETTER.match(self.target) is not None
         words = dict.fromkeys((self.target, _with_capital(self.target)))
         found = dict.fromkeys(_ids(tokenizer, word) for word in words)
         if not begins_inside:
@@ -185,7 +185,7 @@ def _is_boundary(text: str, place: int) -> bool:
     before, after = text[place - 1 : place] if place else "", text[place : place + 1]
     if not (_is_letter(before) and _is_letter(after)):
         return True
-    return UNSPACED.match(before) is not None or UNSPACED.match(after) is not None
+    return UNSPACED_LETTER.match(before) is not None or UNSPACED_LETTER.match(after) is not None
 
 
 def _is_letter(character: str) -> bool:

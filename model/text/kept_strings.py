@@ -13,18 +13,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from model.text.scripts import UNSPACED_LETTER, UNSPACED_LETTERS
 from model.text.tags import KEPT_TAG
 
-UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-
 # A letter, digit or underscore of a script with spaces between words; no such before, none behind; a space.
-_L = r"[^\W\u3040-\u30ff\u3400-\u9fff]"
+_L = rf"[^\W{UNSPACED_LETTERS}]"
 _B, _E = f"(?<!{_L})", f"(?!{_L})"
 _S = "[ \u00a0\u2009\u202f]"
-_NAME = rf"{UNSPACED.pattern}{{1,6}}(?![\w@])"
+_NAME = rf"{UNSPACED_LETTER.pattern}{{1,6}}(?![\w@])"
 _PART = rf"(?:{_L}|[.+@~-]){{1,100}}"  # of a path
 _WEB = (
-    r"(?:[^\s<>\"`{}|\\^«»‹›“”„‘’—…\u2190-\u2bff\u3000-\u30ff\u3400-\u9fff\ue000-\uf8ff\uff00-\uffef"
+    rf"(?:[^\s<>\"`{{}}|\\^«»‹›“”„‘’—…\u2190-\u2bff\u3000-\u303f\ue000-\uf8ff\uff00-\uffef{UNSPACED_LETTERS}"
     r"\U0001f000-\U0010ffff]|\{[\w.]{1,60}\}|(?<=[/=])[\u3400-\u9fff]{1,30})++"
 )
 _DOMAINS = (
@@ -119,7 +118,7 @@ _BRACKETS = {")": "(", "]": "["}
 _LETTER = re.compile(_L)
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
-_BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED.pattern})")
+_BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED_LETTER.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
 
@@ -160,8 +159,8 @@ def with_numbers(
     for begin, stop in _joined(spans):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
         is_apart = (
-            not before or before.isspace() or before in _OPENING or UNSPACED.match(before) is not None,
-            not behind.isalnum() or UNSPACED.match(behind) is not None,
+            not before or before.isspace() or before in _OPENING or UNSPACED_LETTER.match(before) is not None,
+            not behind.isalnum() or UNSPACED_LETTER.match(behind) is not None,
         )
         string = text[begin:stop]
         place = begin / max(len(text) - len(string), 1)
@@ -233,7 +232,7 @@ def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
 
 def _whole(string: str) -> str:
     """Returns a pattern for a string, as whole words where its language has spaces between words."""
-    is_word = [edge.isalnum() and UNSPACED.match(edge) is None for edge in (string[:1], string[-1:])]
+    is_word = [edge.isalnum() and UNSPACED_LETTER.match(edge) is None for edge in (string[:1], string[-1:])]
     return _B * is_word[0] + re.escape(string) + _E * is_word[1]
 
 
@@ -261,5 +260,5 @@ def _inserted(translation: str, string: KeptString) -> str:
     boundaries = (match.start() for match in _BOUNDARY.finditer(translation))
     place = min((0, *boundaries), key=lambda each: abs(each - wanted))
     head, tail = translation[:place], translation[place:].lstrip()
-    is_apart = UNSPACED.search(translation) is None
+    is_apart = UNSPACED_LETTER.search(translation) is None
     return (" " if is_apart else "").join(part for part in (head.rstrip(), string.text, tail) if part)

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 from functools import cache
+from typing import Final
 
 from model.text.languages import canonical_code
 
@@ -35,6 +36,12 @@ _LANGUAGES = {
 }
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
+
+UNSPACED_LETTERS: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Ranges of the letters of scripts without spaces between words."""
+UNSPACED_LETTER: Final = re.compile(f"[{UNSPACED_LETTERS}]")
 
 # Scripts without spaces between words, with their punctuation: each character counts as a word.
 UNSPACED = re.compile(

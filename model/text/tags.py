@@ -21,6 +21,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from model.text.normalisation import SPACE
+from model.text.scripts import UNSPACED_LETTERS
 
 MAX_NUMBER: Final = 0x3FFF
 """Largest number of a tag."""
@@ -152,10 +153,8 @@ def _part(text: str, tags: Sequence[Tag], start: int, end: int) -> str:
     return with_tags(text[start:end], inside)
 
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’-][^\W{_UNSPACED}]+)*|[^\w\s]")
+_SPACED = rf"[^\W{UNSPACED_LETTERS}]"
+_WORD: Final = re.compile(rf"[{UNSPACED_LETTERS}]|{_SPACED}+(?:['’-]{_SPACED}+)*|[^\w\s]")
 """Matches a word, a letter of a script without spaces between words, or a punctuation mark."""
 _SPECIAL = re.compile("<.+>")
 # More are set in proportion, which takes linear time.

@@ -13,7 +13,7 @@ from model.text.formats.markdown import markdown
 from model.text.formats.markup_syntax import HTML
 from model.text.formats.subtitles import subtitles
 from model.text.formats.xliff import xliff
-from model.text.kept_strings import UNSPACED
+from model.text.scripts import UNSPACED_LETTER
 
 # Widths at which people and programs break the lines of a paragraph.
 _WIDTHS: Final = range(40, 121)
@@ -49,7 +49,7 @@ class _Line(NamedTuple):
 
     @property
     def first_word(self) -> str:
-        return self.text[0] if UNSPACED.match(self.text) else self.text.split(maxsplit=1)[0]
+        return self.text[0] if UNSPACED_LETTER.match(self.text) else self.text.split(maxsplit=1)[0]
 
 
 def plain_text(content: bytes) -> FileText:
@@ -78,7 +78,7 @@ def _paragraphs(lines: Sequence[_Line], *, has_text: bool) -> Iterator[Sequence[
     width = max(line.width for line in lines)
     if (
         has_text
-        and width in (_UNSPACED_WIDTHS if UNSPACED.match(lines[0].text) else _WIDTHS)
+        and width in (_UNSPACED_WIDTHS if UNSPACED_LETTER.match(lines[0].text) else _WIDTHS)
         and len({line.indent for line in lines[1:]}) == 1
         and not any(_ITEM.match(line.text) for line in lines[1:])
         and all(line.width + len(after.first_word) >= width for line, after in pairwise(lines))
@@ -98,7 +98,7 @@ def _joined(lines: Sequence[_Line]) -> str:
     """Returns the text of a paragraph as one line."""
     text = lines[0].text
     for line in lines[1:]:
-        text += " " * (not (UNSPACED.match(text[-1]) and UNSPACED.match(line.text))) + line.text
+        text += " " * (not (UNSPACED_LETTER.match(text[-1]) and UNSPACED_LETTER.match(line.text))) + line.text
     return text
 
 

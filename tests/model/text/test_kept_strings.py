@@ -25,6 +25,7 @@ from model.text.tags import kept_tag
         ("(see https://example.org/a_b?c=d&e#f).", ["https://example.org/a_b?c=d&e#f"]),
         ("请访问https://www.example.cn/help，谢谢", ["https://www.example.cn/help"]),
         ("写信给a@b.com谢谢", ["a@b.com"]),
+        ("ดูที่www.example.com/aนะ แล้ว A4", ["www.example.com/a", "A4"]),
         ("ftp://10.0.0.1:21/x", ["ftp://10.0.0.1:21/x"]),
         ("IBAN DE89 3704 0044 0532 0130 00.", ["DE89 3704 0044 0532 0130 00"]),
         ("Call +33 6 12 34 56 78 on 24.12.2024", ["+33 6 12 34 56 78", "24.12.2024"]),
