@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,7 +12,7 @@ from app.background import in_background
 from app.http.deepl import schemas
 from app.http.deepl.schemas import renamed
 from app.http.errors import RequestError
-from app.http.openapi import Operation
+from app.http.openapi import Endpoint, Operation
 from app.http.receiving import client_of, context_of, receive
 from app.lifecycle.context import Context
 from app.translation.glossary_store import StoredGlossary
@@ -43,20 +44,15 @@ async def language_pairs(request: Request) -> schemas.DeepLGlossaryPairs:
 
 async def create(request: Request) -> schemas.DeepLGlossary:
     """Store a glossary of one language pair, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
-    context = context_of(request)
     received = await receive(request, schemas.DeepLGlossaryRequest, texts="")
-    terms = _terms(context, [received.body])
-    glossary = await _create(context, received.client, received.body.name, terms)
-    return _described(glossary)
+    return _described(await _create(request, received.client, received.body.name, [received.body]))
 
 
 async def create_multilingual(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Store a glossary of several language pairs, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
-    context = context_of(request)
     received = await receive(request, schemas.DeepLMultilingualGlossaryRequest, texts="")
-    terms = _terms(context, received.body.dictionaries)
-    glossary = await _create(context, received.client, received.body.name, terms)
-    return _described_multilingual(glossary)
+    body = received.body
+    return _described_multilingual(await _create(request, received.client, body.name, body.dictionaries))
 
 
 async def list_all(request: Request) -> schemas.DeepLGlossaries:
@@ -98,19 +94,18 @@ async def multilingual_entries(request: Request) -> schemas.DeepLDictionaryEntri
 
 async def change(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Rename a glossary, or add entries to it; those of a new language pair as well."""
-    context = context_of(request)
     received = await receive(request, schemas.DeepLGlossaryChange, texts="")
-    body = received.body
-    terms = _terms(context, body.dictionaries)
-    changed = await _change(request, received.client, name=body.name, dictionaries=terms, merges=True)
+    terms = _terms(context_of(request), received.body.dictionaries)
+    changed = await _change(
+        request, received.client, name=received.body.name, dictionaries=terms, merges=True
+    )
     return _described_multilingual(changed)
 
 
 async def replace_dictionary(request: Request) -> schemas.DeepLDictionary:
     """Replace the entries of a glossary for one language pair."""
-    context = context_of(request)
     received = await receive(request, schemas.DeepLDictionaryRequest, texts="")
-    terms = _terms(context, [received.body])
+    terms = _terms(context_of(request), [received.body])
     changed = await _change(request, received.client, dictionaries=terms)
     (pair,) = terms
     return _dictionary(pair, changed.dictionaries[pair])
@@ -169,7 +164,11 @@ async def glossary_of(
     return StoredGlossary(first.id, first.name, first.owner, first.created, dictionaries)
 
 
-async def _create(context: Context, client: str, name: str, terms: Mapping[Pair, Glossary]) -> StoredGlossary:
+async def _create(
+    request: Request, client: str, name: str, dictionaries: Sequence[schemas.DeepLDictionaryRequest]
+) -> StoredGlossary:
+    context = context_of(request)
+    terms = _terms(context, dictionaries)
     return await in_background(partial(context.glossaries.create, client, name, terms))
 
 
@@ -274,10 +273,38 @@ def _dictionary(pair: Pair, terms: Glossary) -> schemas.DeepLDictionary:
     return schemas.DeepLDictionary(source_lang=pair[0], target_lang=pair[1], entry_count=len(terms.entries))
 
 
-_ERRORS: Final = (400, 401, 403, 404, 413, 415, 429, 500, 503)
-_V2, _V2_ID = "/v2/glossaries", "/v2/glossaries/{glossary_id}"
-_V3, _V3_ID = "/v3/glossaries", "/v3/glossaries/{glossary_id}"
+_ERRORS: Final = (401, 403, 404, 500, 503)
+_ERRORS_OF_A_BODY: Final = (400, 401, 403, 404, 413, 415, 429, 500, 503)
+
+
+def _operation(
+    method: str,
+    path: str,
+    endpoint: Endpoint,
+    summary: str,
+    body: type[BaseModel] | None = None,
+    answer: type[BaseModel] | None = None,
+    sides: Sequence[Mapping[str, object]] = (),
+) -> Operation:
+    """Returns an operation on glossaries; `sides` are the parameters that name a language pair."""
+    return Operation(
+        path,
+        endpoint,
+        method,
+        tag=_TAG,
+        summary=summary,
+        body=body,
+        answer=answer,
+        errors=_ERRORS_OF_A_BODY if body else _ERRORS,
+        parameters=((_ID,) if "{glossary_id}" in path else ()) + tuple(sides),
+    )
+
+
+_V2, _V3 = "/v2/glossaries", "/v3/glossaries"
+_V2_ID, _V3_ID = f"{_V2}/{{glossary_id}}", f"{_V3}/{{glossary_id}}"
 _MANY, _MANY_REQUEST = schemas.DeepLMultilingualGlossary, schemas.DeepLMultilingualGlossaryRequest
+_ENTRIES, _DICTIONARY = schemas.DeepLDictionaryEntries, schemas.DeepLDictionary
+_OF_A_PAIR: Final = "the entries of a language pair"
 
 OPERATIONS: Final = (
     Operation(
@@ -289,61 +316,26 @@ OPERATIONS: Final = (
         answer=schemas.DeepLGlossaryPairs,
         errors=(401, 403, 500, 503),
     ),
-    *(
-        Operation(
-            path,
-            endpoint,
-            method,
-            tag=_TAG,
-            summary=summary,
-            body=body,
-            answer=answer,
-            errors=_ERRORS if body else (401, 403, 404, 500, 503),
-            parameters=((_ID,) if path.startswith((_V2_ID, _V3_ID)) else ())
-            + (_SIDES if endpoint in (multilingual_entries, delete_dictionary) else ()),
-        )
-        for method, path, endpoint, summary, body, answer in (
-            ("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),
-            ("GET", _V2, list_all, "List glossaries", None, schemas.DeepLGlossaries),
-            ("GET", _V2_ID, get, "Describe a glossary", None, schemas.DeepLGlossary),
-            ("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary", None, None),
-            ("DELETE", _V2_ID, delete, "Delete a glossary", None, None),
-            ("POST", _V3, create_multilingual, "Store a glossary", _MANY_REQUEST, _MANY),
-            ("GET", _V3, list_multilingual, "List glossaries", None, schemas.DeepLMultilingualGlossaries),
-            ("GET", _V3_ID, get_multilingual, "Describe a glossary", None, _MANY),
-            (
-                "PATCH",
-                _V3_ID,
-                change,
-                "Rename or extend a glossary",
-                schemas.DeepLGlossaryChange,
-                _MANY,
-            ),
-            ("DELETE", _V3_ID, delete, "Delete a glossary", None, None),
-            (
-                "GET",
-                f"{_V3_ID}/entries",
-                multilingual_entries,
-                "Fetch the entries of a language pair",
-                None,
-                schemas.DeepLDictionaryEntries,
-            ),
-            (
-                "PUT",
-                f"{_V3_ID}/dictionaries",
-                replace_dictionary,
-                "Replace the entries of a language pair",
-                schemas.DeepLDictionaryRequest,
-                schemas.DeepLDictionary,
-            ),
-            (
-                "DELETE",
-                f"{_V3_ID}/dictionaries",
-                delete_dictionary,
-                "Delete the entries of a language pair",
-                None,
-                None,
-            ),
-        )
+    _operation("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),
+    _operation("GET", _V2, list_all, "List glossaries", answer=schemas.DeepLGlossaries),
+    _operation("GET", _V2_ID, get, "Describe a glossary", answer=schemas.DeepLGlossary),
+    _operation("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary"),
+    _operation("DELETE", _V2_ID, delete, "Delete a glossary"),
+    _operation("POST", _V3, create_multilingual, "Store a glossary", _MANY_REQUEST, _MANY),
+    _operation("GET", _V3, list_multilingual, "List glossaries", answer=schemas.DeepLMultilingualGlossaries),
+    _operation("GET", _V3_ID, get_multilingual, "Describe a glossary", answer=_MANY),
+    _operation("PATCH", _V3_ID, change, "Rename or extend a glossary", schemas.DeepLGlossaryChange, _MANY),
+    _operation("DELETE", _V3_ID, delete, "Delete a glossary"),
+    _operation(
+        "GET", f"{_V3_ID}/entries", multilingual_entries, f"Fetch {_OF_A_PAIR}", None, _ENTRIES, _SIDES
     ),
+    _operation(
+        "PUT",
+        f"{_V3_ID}/dictionaries",
+        replace_dictionary,
+        f"Replace {_OF_A_PAIR}",
+        schemas.DeepLDictionaryRequest,
+        _DICTIONARY,
+    ),
+    _operation("DELETE", f"{_V3_ID}/dictionaries", delete_dictionary, f"Delete {_OF_A_PAIR}", sides=_SIDES),
 )
