@@ -51,18 +51,8 @@ def main(context: click.Context) -> None:
         return
     inside = 'ip link set lo up && exec "$@"'
     command = [sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:]]
-    isolated = [
-        "unshare",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "sh",
-        "-c",
-        inside,
-        "sh",
-    ]
+    namespaces = ["--net", "--pid", "--mount-proc"]
+    isolated = ["unshare", *namespaces, "--fork", "--kill-child", "sh", "-c", inside, "sh"]
     # The path of a socket has at most 107 characters, and Ray's own part has 80.
     with TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
         own = {

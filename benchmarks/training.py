@@ -8,7 +8,6 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import click
 import numpy as np
@@ -62,21 +61,12 @@ _SAME_WORK = (
 )
 
 
-class Trainer(Protocol):
-    """A training framework with a network of its own; `precision` is that of its matrix products."""
-
-    name: str
-    precision: Precision
-
-    def cross_entropy(self, batch: Batch) -> float:
-        """−log P of the reference a target token, in nats, without dropout and before any update."""
-
-    def update(self, step: int, batch: Batch) -> None:
-        """Forward, loss, backward, clip, step; steps are counted from 1."""
-
-
 class _DragomanTrainer:
-    """Our update, with label smoothing."""
+    """Our network and update, with label smoothing.
+
+    Like the other trainer it has a cross entropy, −log P of the reference a target token in nats, without
+    dropout, and an update, whose steps are counted from 1.
+    """
 
     def __init__(
         self, network: Transformer, precision: Precision, device: torch.device, *, compiled: bool = False
@@ -138,6 +128,9 @@ class _HuggingFaceTrainer:
             labels=batch.labels_NT.masked_fill(batch.labels_NT == self._pad_id, _NO_LABEL),
         ).loss
         return result
+
+
+Trainer = _DragomanTrainer | _HuggingFaceTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,11 +235,8 @@ def usual_lengths(seed: int) -> PairLengths:
     generator = np.random.default_rng(seed)
     sources = _MEDIAN * np.exp(_SPREAD * generator.standard_normal(_NUM_PAIRS))
     targets = sources * np.exp(_TRANSLATION_SPREAD * generator.standard_normal(_NUM_PAIRS))
-    return _whole(sources), _whole(targets)
-
-
-def _whole(lengths: "np.typing.NDArray[np.float64]") -> Lengths:
-    return np.clip(np.rint(lengths), _SHORTEST, _LONGEST).astype(np.int32)
+    lengths = np.clip(np.rint([sources, targets]), _SHORTEST, _LONGEST).astype(np.int32)
+    return lengths[0], lengths[1]
 
 
 def _batch(

@@ -3,10 +3,9 @@
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 
-from gevent import sleep, spawn_later
+from gevent import spawn_later
 from locust import events
 from locust.env import Environment
 from locust.stats import StatsEntry
@@ -43,7 +42,11 @@ def judge(environment: Environment, **_: object) -> None:
     """Report how the run did, and set the exit status."""
     url = environment.host or ""
     measured = {entry.name: _measured(entry) for entry in environment.stats.entries.values()}
-    levels = [*_OBJECTIVES.levels(measured), _accounting(url)]
+    unaccounted = Accounts.settled(url).unaccounted
+    levels = [
+        *_OBJECTIVES.levels(measured),
+        Level(objective="requests that are unaccounted for", measured=unaccounted, limit=0),
+    ]
     if options := environment.parsed_options:
         _SETTINGS.update(users=options.num_users)
     output = Path(os.environ.get("LOAD_OUTPUT") or "runs/load")
@@ -57,11 +60,3 @@ def _measured(entry: StatsEntry) -> Measured:
         failures=entry.num_failures,
         latency_ms=lambda share: float(entry.get_response_time_percentile(share) or 0),
     )
-
-
-def _accounting(url: str) -> Level:
-    """Every request has one outcome, once the last ones of this run have theirs."""
-    deadline = time.monotonic() + 5
-    while (accounts := Accounts.of(url)).in_flight > 1 and time.monotonic() < deadline:
-        sleep(0.1)
-    return Level(objective="requests that are unaccounted for", measured=accounts.unaccounted, limit=0)

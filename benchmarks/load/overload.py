@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.request import urlopen
@@ -20,7 +19,7 @@ from benchmarks.load.objectives import Level
 from benchmarks.load.target import Accounts, Client, Target
 from benchmarks.load.texts import sentence_requests
 
-_MOST_CAPACITY_SECONDS, _SETTLING_SECONDS = 5.0, 30.0
+_MOST_CAPACITY_SECONDS = 5.0
 # Requests are of different sizes, and the machine has other things to do.
 _SLACK = 1.5
 _REFUSAL_MS = 20.0
@@ -71,13 +70,8 @@ def overload(target: Target, *, connections: int, seconds: float, factor: float)
         RuntimeError: If the service answers nothing even before.
         OSError: If it is not there.
     """
-    return list(judge(_overload(target, connections, seconds, factor)))
-
-
-def _overload(target: Target, connections: int, seconds: float, factor: float) -> Overload:
     (client,) = target.clients(1)
     capacity = measure_capacity(target, client, connections=connections, seconds=seconds)
-    _idle(target.url)
     stream = OpenLoop(
         host=target.host,
         port=target.port,
@@ -86,24 +80,17 @@ def _overload(target: Target, connections: int, seconds: float, factor: float) -
         seconds=seconds,
         source=client.address,
     )
-    before = Accounts.of(target.url)
+    before = Accounts.settled(target.url)
     seen = run_open_loop(stream)
-    return Overload(
+    run = Overload(
         capacity=capacity,
         stream=stream,
         seen=seen,
         before=before,
-        after=_idle(target.url),
+        after=Accounts.settled(target.url),
         longest_wait=longest_wait(target.url, seen.goodput(seconds)),
     )
-
-
-def _idle(url: str) -> Accounts:
-    """What a service has counted once it answers no request but this one."""
-    until = time.monotonic() + _SETTLING_SECONDS
-    while (accounts := Accounts.of(url)).in_flight > 1 and time.monotonic() < until:
-        time.sleep(0.1)
-    return accounts
+    return list(judge(run))
 
 
 def longest_wait(url: str, rate: float) -> float:

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 from benchmarks.load.generator import message
 
 READY_SECONDS = 120
+_SETTLING_SECONDS = 30.0
 
 
 def keys_of(named: str) -> list[str]:
@@ -126,6 +127,18 @@ class Accounts:
             resident=series.get("process_resident_memory_bytes", float("nan")),
             **{name: series[f'dragoman_outcomes_total{{outcome="{name}"}}'] for name in outcomes},
         )
+
+    @classmethod
+    def settled(cls, url: str) -> Self:
+        """The figures once no request but the one for them is in flight, or after half a minute.
+
+        Raises:
+            OSError: If the service does not answer.
+        """
+        until = time.monotonic() + _SETTLING_SECONDS
+        while (accounts := cls.of(url)).in_flight > 1 and time.monotonic() < until:
+            time.sleep(0.1)
+        return accounts
 
     @property
     def unaccounted(self) -> float:

@@ -92,7 +92,7 @@ def _watched(live: Live) -> Iterator[Moment]:
 
 
 def _levels(live: Live, diary: Diary, moments: Sequence[Moment]) -> list[Level]:
-    accounts, series = _settled(live)
+    accounts, series = Accounts.settled(live.url), scrape(live.url)
     ours = sum(number for status, number in diary.statuses.items() if status < 400)
     refused = sum(number for status, number in diary.statuses.items() if 400 <= status < 500)
     memory = growth(moments, [moment.resident for moment in moments]) / 2**20
@@ -120,14 +120,6 @@ def _levels(live: Live, diary: Diary, moments: Sequence[Moment]) -> list[Level]:
             for name in ("queue_depth", "queued_tokens")
         ),
     ]
-
-
-def _settled(live: Live) -> tuple[Accounts, dict[str, float]]:
-    """The metrics of the service once no other client is connected."""
-    until = time.monotonic() + 30
-    while (accounts := Accounts.of(live.url)).in_flight > 1 and time.monotonic() < until:
-        time.sleep(0.2)
-    return accounts, dict(scrape(live.url))
 
 
 def _report(text: str) -> None:
