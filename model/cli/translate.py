@@ -1,7 +1,7 @@
 """`dragoman translate`: translates lines, a document or a corpus, from a file or standard input."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
@@ -165,28 +165,22 @@ def translate(
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
     if is_formatted:
-        content = Path(file.name).read_bytes()
-        pair = languages.resolve(translator.card, read_file(suffix, content, "").sample)
+        sample = read_file(suffix, Path(file.name).read_bytes(), "").sample
+        pair = languages.resolve(translator.card, sample)
         job = LineJob(pair=pair, options=options, glossary=entries)
         found = _translate_file(translator, job, Path(file.name), output, progress)
     else:
-        lines = read_lines(file)
-        at_once = 1 if file.isatty() else _LINES_AT_ONCE
-        sample = list(lines if document else islice(lines, min(at_once, _SAMPLE_LINES)))
-        names = [f"line {number}" for number in range(1, len(sample) + 1)]
-        pair = languages.resolve(translator.card, "".join(map(form.source, sample, names)))
+        lines, sample = _sampled(file, form, is_text=document)
+        pair = languages.resolve(translator.card, sample)
         job = LineJob(pair=pair, form=form, options=options, skips_long=skip_long, glossary=entries)
-        if document:
-            sample, at_once = ["".join(sample)], 1
-        remaining = chain(sample, lines)
         command = _command(job, translator, setup, decoding)
-        done = 0 if unfinished is None else unfinished.resume(command, remaining)
+        done = 0 if unfinished is None else unfinished.resume(command, lines)
         found = _Findings(is_text=document)
         with (
             progress_bar("sentences", wanted=progress) as bar,
             written(output) if unfinished is None else unfinished.appended() as target,
         ):
-            while chunk := list(islice(remaining, at_once)):
+            while chunk := list(islice(lines, 1 if file.isatty() else _LINES_AT_ONCE)):
                 names = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
                 names = ["the text"] if document else names
                 translated = job.translate_lines(translator, chunk, names, progress=bar.update)
@@ -199,6 +193,14 @@ def translate(
                 if not document:
                     bar.set_postfix_str(f"{done} lines")
     found.report()
+
+
+def _sampled(file: BinaryIO, form: LineForm, *, is_text: bool) -> tuple[Iterator[str], str]:
+    """Returns the lines of a file, or all of it as one, and what is translated of the first of them."""
+    lines = read_lines(file)
+    first = list(lines if is_text else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
+    sample = "".join(form.source(line, f"line {number}") for number, line in enumerate(first, 1))
+    return iter([sample]) if is_text else chain(first, lines), sample
 
 
 def _require_output(output: Path, file: BinaryIO, suffix: str) -> None:
