@@ -1,27 +1,39 @@
-"""CPU time of a request whose decoding takes no time, over that of a FastAPI echo.
+"""CPU time of a request: without decoding over that of a FastAPI echo, and with it over that of the engine.
 
-Our service runs with an engine that answers at once.
+Without decoding, our service runs with an engine that answers at once. With it, it runs with a random
+network, and the same engine decodes the same sentences without a service.
 
 python -m benchmarks.overhead --checkpoint checkpoints
 """
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 
 import click
 
+from benchmarks.decode import SEARCHES
+from benchmarks.engines import ENGINES, Engine, Ids
+from benchmarks.engines.weights import random_checkpoint
 from benchmarks.harness.options import Timing, benchmark, counted, deliver, timing_options
 from benchmarks.harness.report import Report, rounded
-from benchmarks.harness.texts import SENTENCES
+from benchmarks.harness.texts import SENTENCES, STEADY, word_texts
 from benchmarks.harness.timing import median, ratio_of, take_turns
 from benchmarks.load.generator import ClosedLoop, run_closed_loop_apart
-from benchmarks.services import Service, echo_service, null_service
+from benchmarks.serve import Workload
+from benchmarks.services import Service, dragoman_service, echo_service, null_service
+from model.checkpoint.folder import load_checkpoint
 from model.cli.options import only_checkpoint
+from model.decode_request import DecodeOptions
 from model.training.data.corpus import read_lines
 
 _COUNT = 32
+_PRECISION, _WORKERS = "int8", 2
 
 
 def _job(port: int, connections: int, seconds: float) -> ClosedLoop:
@@ -31,12 +43,23 @@ def _job(port: int, connections: int, seconds: float) -> ClosedLoop:
     return ClosedLoop(port=port, bodies=bodies, concurrency=connections, seconds=seconds)
 
 
-def _cost(service: Service, connections: int, seconds: float, _round: int) -> float:
+def _cost(service: Service, job: ClosedLoop, _round: int) -> float:
     """Microseconds of the service's processor time for each good answer."""
     before = service.processor_seconds()
-    busy = run_closed_loop_apart(_job(service.port, connections, seconds))
+    busy = run_closed_loop_apart(job)
     good = sum(status == 200 for _, _, status in busy.samples)
     return (service.processor_seconds() - before) / max(good, 1) * 1e6
+
+
+def _engine_cost(
+    engine: Engine, sources: Sequence[Ids], options: DecodeOptions, seconds: float, _round: int
+) -> float:
+    """Microseconds of processor time for each sentence that one thread decodes, as many at a time."""
+    count, began, until = 0, process_time(), perf_counter() + seconds
+    while not count or perf_counter() < until:
+        engine.decode(sources, options, _COUNT // _WORKERS)
+        count += len(sources)
+    return (process_time() - began) / count * 1e6
 
 
 @benchmark
@@ -45,21 +68,56 @@ def _cost(service: Service, connections: int, seconds: float, _round: int) -> fl
 @click.option("--seconds", default=4.0, help="How long each service is busy in each round.")
 @timing_options
 def main(checkpoint: Path, concurrency: int, seconds: float, timing: Timing) -> None:
-    """Compare the processor time of a request with that of a FastAPI echo."""
+    """Compare the processor time of a request with that of an echo, and with that of the engine alone."""
     settings = {"concurrency": concurrency, "seconds": seconds, **vars(timing)}
     report = Report(timing.name or "overhead", settings, [])
     report.notes.append(timing.note())
-    with ExitStack() as running:
-        specs = (null_service(only_checkpoint(checkpoint)), echo_service())
-        services = {each.name: running.enter_context(Service(each)) for each in specs}
-        runs = {name: partial(_cost, each, concurrency, seconds) for name, each in services.items()}
+    with TemporaryDirectory() as scratch, ExitStack() as running:
+        folder = random_checkpoint(Path(scratch) / "small", "small", timing.seed)
+        small = load_checkpoint(folder)
+        load = Workload(
+            name="steady",
+            texts=word_texts(small.tokenizer, STEADY, _COUNT, timing.seed),
+            concurrency=concurrency,
+            seconds=seconds,
+            pair=small.card.pairs[0],
+            decoding=SEARCHES["greedy"],
+        )
+        specs = (
+            null_service(only_checkpoint(checkpoint)),
+            echo_service(),
+            dragoman_service(folder, workers=_WORKERS, precision=_PRECISION),
+        )
+        services = [running.enter_context(Service(each)) for each in specs]
+        jobs = [_job(each.port, concurrency, seconds) for each in services[:2]] + [
+            # All requests count, because the processor time of all does.
+            replace(load.job(services[2].port), warm_up_seconds=0.0)
+        ]
+        runs = {
+            each.spec.name: partial(_cost, each, job) for each, job in zip(services, jobs, strict=True)
+        } | {
+            "the engine alone": partial(
+                _engine_cost,
+                ENGINES[f"dragoman-native-{_PRECISION}"].load(folder, 1, "cpu"),
+                [
+                    tuple(small.tokenizer.encode(each.text, target_language=load.pair[1]))
+                    for each in load.texts
+                ],
+                small.card.options({**load.decoding, "max_length": STEADY[0]}),
+                seconds,
+            )
+        }
         take_turns(runs, 1)
         costs = take_turns(runs, timing.rounds)
-    ours, echo = costs.values()
+    nothing_decoded, echo, decoded, alone = costs.values()
     rows = [{"service": name, "CPU a request, µs": rounded(median(costs[name]))} for name in costs]
     report.add("CPU time of a request", rows, "service", [])
-    ratio = str(ratio_of([a / b for a, b in zip(ours, echo, strict=True)]))
-    report.add("Ours over the echo", [{"connections": str(concurrency), "CPU a request": ratio}])
+    pairs = {
+        "nothing decoded, over the echo": zip(nothing_decoded, echo, strict=True),
+        "`small` in int8, over the engine alone": zip(decoded, alone, strict=True),
+    }
+    ratios = {name: str(ratio_of([a / b for a, b in pair])) for name, pair in pairs.items()}
+    report.add("Ratios", [{"CPU a request": name, "ratio": ratio} for name, ratio in ratios.items()])
     deliver(report, timing.output)
 
 

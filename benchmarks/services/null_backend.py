@@ -4,9 +4,9 @@ It answers with the source's tokens in reverse: a copy of the source would get a
 """
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
 from pathlib import Path
 
 import click
@@ -145,12 +145,12 @@ def _reversed(request: DecodeRequest) -> Result:
 def main(checkpoint: Path, port: int, processes: int) -> None:
     """Serve on 127.0.0.1; log lines are formatted as always, and discarded."""
     settings = Settings(checkpoint=(checkpoint,), port=port)
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
-        set_up_logs(settings.log_level)
-        if processes == 1:
-            _serve(settings)
-        else:
-            supervise(settings, processes, _serve)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    set_up_logs(settings.log_level)
+    if processes == 1:
+        _serve(settings)
+    else:
+        supervise(settings, processes, _serve)
 
 
 def _serve(
