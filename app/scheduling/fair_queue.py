@@ -1,4 +1,4 @@
-"""④ The fair order of clients: start-time fair queueing. It knows neither threads nor a clock.
+"""④ The fair order of clients: start-time fair queueing, and a semaphore in that order. No threads, no clock.
 
 Each client has a queue of its own with a start tag, in tokens of cost. The queue with the lowest tag is
 served next. Serving it raises its tag by the cost of the item and makes its old tag the *virtual time*. A
@@ -16,6 +16,7 @@ A client's queue may be suspended while the client has enough elsewhere. It keep
 to what it could not take.
 """
 
+import asyncio
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable
@@ -155,3 +156,60 @@ class FairQueue(Generic[Item]):
                 if queue.items or queue.tag > self._virtual_time
             }
             self._sweep_at = max(2 * len(self._clients), _MIN_SWEEP_SIZE)
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    client: str
+    cost: int
+    turn: asyncio.Future[None]
+
+
+class FairSemaphore:
+    """A number of permits, for which clients wait in a fair order; only the event loop uses it.
+
+    Args:
+        count: Number of permits.
+
+    Attributes:
+        free: Permits that nobody holds; none while a client waits.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self._waiting: FairQueue[_Waiter] = FairQueue()
+
+    def try_acquire(self) -> bool:
+        """Take a permit if one is free; returns whether it was."""
+        if not self.free:
+            return False
+        self.free -= 1
+        return True
+
+    async def acquire(self, client: str, cost: int = 1) -> None:
+        """Wait for a permit; a caller that is cancelled has none.
+
+        Args:
+            client: Name of the client.
+            cost: What the client is charged for it in the fair order, at least 1.
+        """
+        if self.try_acquire():
+            return
+        waiter = _Waiter(client, cost, asyncio.get_running_loop().create_future())
+        self._waiting.add(waiter)
+        try:
+            await waiter.turn
+        except asyncio.CancelledError:
+            if not self._waiting.remove(waiter) and not waiter.turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give a permit back, which the next waiting client gets."""
+        while (waiter := self._waiting.first(lambda _: True)) is not None:
+            self._waiting.serve(waiter)
+            # A cancelled waiter may not have removed itself yet.
+            if not waiter.turn.done():
+                waiter.turn.set_result(None)
+                return
+        self.free += 1

@@ -6,19 +6,11 @@ The limit must stay above what the engines finish in an iteration, or they run o
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
-from app.scheduling.fair_queue import FairQueue
+from app.scheduling.fair_queue import FairSemaphore
 
 _PER_ITERATION: Final = 16
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    client: str
-    released: asyncio.Future[None]
-    cost: int = 1
 
 
 class StartLimiter:
@@ -32,35 +24,29 @@ class StartLimiter:
 
     def __init__(self, limit: int = _PER_ITERATION) -> None:
         self._limit = limit
-        self._num_started = 0
-        self._queue: FairQueue[_Waiting] = FairQueue()
+        self._starts = FairSemaphore(limit)
+        self._is_end_due = False
 
     def may_start(self) -> bool:
-        """Whether a request may start at once; if not, it has to `wait`."""
-        is_free = self._num_started < self._limit and not self._queue
+        """Returns whether a request may start at once; if not, it has to `wait`."""
+        is_free = self._starts.try_acquire()
         if is_free:
-            self._count()
+            self._watch_iteration()
         return is_free
 
     async def wait(self, client: str) -> None:
         """Return in an iteration in which a request of this client may start."""
-        waiting = _Waiting(client, asyncio.get_running_loop().create_future())
-        self._queue.add(waiting)
-        try:
-            await waiting.released
-        finally:
-            self._queue.remove(waiting)
+        await self._starts.acquire(client)
 
-    def _count(self) -> None:
-        if self._num_started == 0:
-            asyncio.get_running_loop().call_soon(self._start_waiting)
-        self._num_started += 1
+    def _watch_iteration(self) -> None:
+        if not self._is_end_due:
+            self._is_end_due = True
+            asyncio.get_running_loop().call_soon(self._end_iteration)
 
-    def _start_waiting(self) -> None:
-        """Begin a new iteration: the event loop has polled its sockets since the last one."""
-        self._num_started = 0
-        while self._num_started < self._limit and (waiting := self._queue.first(lambda _: True)) is not None:
-            self._queue.serve(waiting)
-            if not waiting.released.done():
-                waiting.released.set_result(None)
-                self._count()
+    def _end_iteration(self) -> None:
+        """Let as many requests start again: the event loop has polled its sockets since the last ones."""
+        self._is_end_due = False
+        for _ in range(self._limit - self._starts.free):
+            self._starts.release()
+        if self._starts.free < self._limit:
+            self._watch_iteration()

@@ -3,28 +3,18 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from app.background import start
 from app.errors import DeadlinePassedError
-from app.scheduling.fair_queue import FairQueue
+from app.scheduling.fair_queue import FairSemaphore
 
 Result = TypeVar("Result")
 
 # Detecting, splitting and encoding 2,000 characters takes a few milliseconds, which the event loop
 # can spare; more goes to a thread. A thread costs about 0.1 ms, so short texts stay on the event loop.
 _INLINE_CHARACTERS = 2_000
-
-
-@dataclass(eq=False, slots=True)
-class _Waiter:
-    """A client's work that waits for a thread."""
-
-    client: str
-    cost: int
-    ready: asyncio.Future[None]
 
 
 class TextThreads:
@@ -37,8 +27,7 @@ class TextThreads:
     """
 
     def __init__(self, count: int) -> None:
-        self._free = count
-        self._waiting: FairQueue[_Waiter] = FairQueue()
+        self._free = FairSemaphore(count)
 
     async def run(
         self, work: Callable[[], Result], *, client: str, size: int, deadline: float | None = None
@@ -65,32 +54,10 @@ class TextThreads:
             raise DeadlinePassedError from None
 
     async def _run_on_thread(self, work: Callable[[], Result], client: str, size: int) -> Result:
-        await self._enter(client, size)
+        await self._free.acquire(client, size)
         try:
-            done = start(partial(copy_context().run, work), name="text", ended=self._leave)
+            done = start(partial(copy_context().run, work), name="text", ended=self._free.release)
         except RuntimeError:
-            self._leave()
+            self._free.release()
             raise
         return await done
-
-    async def _enter(self, client: str, cost: int) -> None:
-        if self._free:
-            self._free -= 1
-            return
-        waiter = _Waiter(client, cost, asyncio.get_running_loop().create_future())
-        self._waiting.add(waiter)
-        try:
-            await waiter.ready
-        except asyncio.CancelledError:
-            if not self._waiting.remove(waiter) and not waiter.ready.cancelled():
-                self._leave()
-            raise
-
-    def _leave(self) -> None:
-        """Give a thread to the next waiter; some may have been cancelled and not removed themselves yet."""
-        while (waiter := self._waiting.first(lambda _: True)) is not None:
-            self._waiting.serve(waiter)
-            if not waiter.ready.done():
-                waiter.ready.set_result(None)
-                return
-        self._free += 1

@@ -59,3 +59,14 @@ async def test_a_cancelled_request_takes_no_place() -> None:
     assert all(task.cancelled() for task in tasks[1:3])
     await starts.until(starts.request("e"))
     assert [client for _, client in starts.started] == ["a", "d", "e"]
+
+
+async def test_a_request_that_is_cancelled_on_its_turn_adds_no_start() -> None:
+    starts = Starts(1)
+    first, second = starts.request("a"), starts.request("b")
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(second.cancel)  # after the limiter has given it its turn
+    await starts.until(first, second)
+    assert second.cancelled()
+    await starts.until(*(starts.request("c") for _ in range(4)))
+    assert starts.sizes() == [1] * 5
