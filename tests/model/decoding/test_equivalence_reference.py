@@ -1,7 +1,7 @@
 """Every strategy and option over the running batch equals a slow search that knows no cache and no batch."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -234,49 +234,6 @@ def test_any_options_equal_the_slow_reference(
             assert_same(result, expected)
         else:
             assert isinstance(result, DecodingError)
-
-
-def test_a_result_does_not_depend_on_the_batch_or_its_padding() -> None:
-    network, requests = lively_network(), many_requests()
-    engine = torch_engine(network)
-    alone = [engine.decode([asked])[0] for asked in requests]
-    long = [dataclasses.replace(asked, source_ids=sentences(16)[0]) for asked in requests]
-    for together in (requests, [*requests, *reversed(requests)], [*long, *requests]):
-        results = engine.decode(together)[-len(requests) :]
-        expected = alone[::-1] if together[-1] is requests[0] else alone
-        for result, single in zip(results, expected, strict=True):
-            assert isinstance(single, list)
-            assert_same(result, single)
-
-
-@pytest.mark.parametrize("max_batch_tokens", [1, 20, 100])
-def test_a_result_does_not_depend_on_the_token_budget(max_batch_tokens: int) -> None:
-    network, requests = lively_network(), many_requests()
-    whole = torch_engine(network).decode(requests)
-    parts = torch_engine(network, max_batch_tokens=max_batch_tokens).decode(requests)
-    for result, expected in zip(parts, whole, strict=True):
-        assert isinstance(expected, list)
-        assert_same(result, expected)
-
-
-def forced(network: Transformer, source: Sequence[int], target: Sequence[int]) -> list[float]:
-    """Log-probabilities of a translation's tokens when it is read at once (teacher forcing)."""
-    fed = torch.tensor([[network.config.decoder_start_id, *target[:-1]]])
-    with torch.inference_mode():
-        scores_TV = network(torch.tensor([source]), fed)[0].log_softmax(-1)
-    scores: list[float] = scores_TV.gather(1, torch.tensor(target, dtype=torch.int64)[:, None])[:, 0].tolist()
-    return scores
-
-
-def test_log_probabilities_are_those_of_the_whole_translation_read_at_once() -> None:
-    network, requests = lively_network(), many_requests()
-    engine = torch_engine(network)
-    for asked, result in zip(requests, engine.decode(requests), strict=True):
-        for found in result:
-            target = (*found.token_ids, EOS) if found.finished else found.token_ids
-            scores = forced(network, asked.source_ids, target)
-            assert found.token_log_probabilities == pytest.approx(scores, abs=1e-4)
-            assert found.log_probability == pytest.approx(sum(scores), abs=1e-3)
 
 
 def test_alignment_is_the_cross_attention_of_each_token_where_it_is_asked_for(

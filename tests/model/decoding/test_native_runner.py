@@ -1,6 +1,5 @@
 """What only the native runner promises; that it equals the reference is in test_equivalence_reference."""
 
-import ctypes
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ import torch
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.native_runner import NativeNetwork, NativeRunner, integers, read_numbers
+from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
@@ -176,18 +175,6 @@ def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
         run_to_the_end(runner)
 
 
-@needs_native
-def test_the_stable_prefix_of_greedy_search_is_all_that_it_has_produced() -> None:
-    network = lively_network()
-    runner = native_runner(network)
-    (sentence,) = admit(runner, network, request((5, 6, 7, EOS), strategy="greedy", min_length=6))
-    lengths = []
-    for _ in range(4):
-        runner.advance(Interrupt(), 1)
-        lengths.append(len(runner.stable_prefix(sentence)))
-    assert lengths == [1, 2, 3, 4]
-
-
 @pytest.fixture(scope="module")
 def network() -> NativeNetwork:
     torch_network = lively_network(2)
@@ -204,16 +191,6 @@ def reports_of(runner: NativeRunner) -> list[Progress]:
     while (progress := runner.advance(Interrupt(), UNTIL_ONE_FINISHES)).steps:
         reports.append(progress)
     return reports
-
-
-def test_finished_sentences_free_their_kv_slots(network: NativeNetwork) -> None:
-    runner = NativeRunner(network, max_rows=64, max_positions=600)
-    for _ in range(3):
-        runner.admit(admitted(network.config, 5, 3, 9, beam_size=4, num_hypotheses=2))
-        assert 0 < runner.num_free_slots <= 600 - 17
-        runner.admit(admitted(network.config, 4, strategy="sample", seed=1, num_hypotheses=3))
-        assert len([pair for report in reports_of(runner) for pair in report.finished]) == 4
-        assert runner.num_free_slots == 600
 
 
 def test_a_sentence_never_needs_more_slots_than_it_reserves(network: NativeNetwork) -> None:
@@ -269,12 +246,3 @@ def test_runners_on_several_threads_share_a_network(network: NativeNetwork) -> N
         runs = [pool.submit(engine_over(network).decode, requests) for _ in range(6)]
     for run in runs:
         assert run.result() == expected
-
-
-def test_numbers_are_copied_from_the_librarys_memory() -> None:
-    numbers = integers([7, -1, 9])
-    assert read_numbers("i", ctypes.addressof(numbers), 3) == (7, -1, 9)
-    assert read_numbers("i", ctypes.addressof(numbers), 0) == ()
-    assert read_numbers("i", None, 0) == ()
-    fractions = (ctypes.c_float * 2)(0.5, -2.0)
-    assert read_numbers("f", ctypes.addressof(fractions), 2) == (0.5, -2.0)

@@ -1,7 +1,5 @@
 """What every runner promises: when sentences may join and leave, when a run ends, what a prefix is."""
 
-import ctypes
-import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -143,23 +141,3 @@ def test_a_run_ends_after_so_many_steps_or_at_an_interrupt(new_runner: NewRunner
     assert len(runner.advance(interrupt, 4).steps) == 1
     interrupt.clear()
     assert len(runner.advance(interrupt, 3).steps) == 3
-
-
-def test_it_is_set_and_cleared_from_any_thread() -> None:
-    interrupt = Interrupt()
-    assert not interrupt.is_set()
-    thread = threading.Thread(target=interrupt.set)
-    thread.start()
-    thread.join()
-    assert interrupt.is_set()
-    interrupt.clear()
-    assert not interrupt.is_set()
-
-
-def test_its_address_is_where_native_code_reads_it() -> None:
-    interrupt = Interrupt()
-    flag = ctypes.c_int32.from_address(interrupt.address)
-    interrupt.set()
-    assert flag.value == 1
-    interrupt.clear()
-    assert flag.value == 0

@@ -38,12 +38,6 @@ def test_a_target_token_leaves_the_logits_before_it_alone(positions: str, norm_p
 
 
 @POSITIONS
-@torch.inference_mode()
-def test_a_decoder_alone_is_causal(positions: str) -> None:
-    assert_causal(tiny_network(positions=positions, num_encoder_layers=0), None)
-
-
-@POSITIONS
 def test_no_gradient_flows_back_from_earlier_logits(positions: str) -> None:
     """Training takes another attention path than evaluation; it must be as causal."""
     network = tiny_network(positions=positions, embedding_dropout=0.0, residual_dropout=0.0).train()

@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -56,11 +55,6 @@ def test_sinusoids_of_m2m100() -> None:
     torch.testing.assert_close(ours, theirs(torch.full((1, 9), 5))[0], **CLOSE)
 
 
-def test_halves_are_the_same_values_sines_first() -> None:
-    interleaved, halves = sinusoids(torch.arange(9), 8), sinusoids(torch.arange(9), 8, halves=True)
-    assert torch.equal(halves, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], -1))
-
-
 def test_sinusoids_know_no_longest_length() -> None:
     far = sinusoids(torch.tensor([5000]), 8)
     assert torch.equal(sinusoids(torch.arange(5001), 8)[-1:], far)
@@ -78,32 +72,12 @@ def test_a_later_position_is_a_rotation_of_an_earlier_one(shift: int) -> None:
     torch.testing.assert_close(turned, sinusoids(earlier + shift, dim), **CLOSE)
 
 
-def test_rotation_keeps_lengths_and_leaves_position_0_alone() -> None:
-    states_TD = noise(6, 8)
-    turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
-    torch.testing.assert_close(turned_TD.norm(dim=-1), states_TD.norm(dim=-1))
-    torch.testing.assert_close(turned_TD[0], states_TD[0])
-    assert not torch.allclose(turned_TD[1], states_TD[1])
-
-
 def test_rotation_is_a_product_of_complex_numbers() -> None:
     states_TD = noise(6, 8)
     angles = torch.arange(6)[:, None] * 10000.0 ** (-torch.arange(0, 8, 2) / 8)
     by_hand = torch.view_as_complex(states_TD.unflatten(-1, (-1, 2))) * torch.polar(torch.ones(6, 4), angles)
     turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
     torch.testing.assert_close(turned_TD, torch.view_as_real(by_hand).flatten(-2), **CLOSE)
-
-
-def test_rotated_scores_depend_on_the_distance_alone() -> None:
-    query_D, key_D = noise(8, seed=1), noise(8, seed=2)
-
-    def score(query_position: int, key_position: int) -> Tensor:
-        turns = rotations(torch.tensor([query_position, key_position]), 8)
-        query, key = rotate(torch.stack([query_D, key_D]), turns)
-        return query @ key
-
-    torch.testing.assert_close(score(3, 1), score(53, 51), atol=1e-4, rtol=0)
-    assert not torch.isclose(score(3, 1), score(3, 2), atol=1e-3)
 
 
 def test_rotation_keeps_the_dtype() -> None:

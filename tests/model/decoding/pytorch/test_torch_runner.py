@@ -23,23 +23,6 @@ def admitted(requests: Sequence[DecodeRequest]) -> list[Sentence]:
     return [Sentence.admit(asked, NETWORK.config) for asked in requests]
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
-def test_arrivals_at_every_step_in_every_variant(positions: str) -> None:
-    network = lively_network(positions=positions, norm_position="pre", final_norm=True)
-    options: list[dict[str, object]] = [{"strategy": "greedy"}, {"beam_size": 3, "coverage_penalty": 0.2}]
-    arrivals = {
-        step: [request(source, min_length=4, max_length=12, return_alignment=True, **options[step % 2])]
-        for step, source in enumerate(sentences(5, 2, 9, 4, 7, 3))
-    }
-    results, _ = run_through(TorchRunner(network, max_rows=64), network.config, arrivals)
-    for asked, result in zip(arrivals.values(), results, strict=True):
-        assert_same(result, ReferenceDecoder(network).decode(asked[0]))
-        tokens = result[0].token_ids
-        expected = ReferenceDecoder(network).attention(asked[0].source_ids, (*tokens, EOS))[: len(tokens)]
-        for row, expected_row in zip(result[0].alignment or (), expected, strict=True):
-            assert row == pytest.approx(expected_row, abs=1e-5)
-
-
 def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
     table = {2: {4: 1.0}, 4: {5: 0.6, 6: 0.4}, 5: {7: 1.0}, 6: {8: 1.0}}
     for options, expected in (({"strategy": "greedy"}, (4, 5)), ({"beam_size": 2}, (4,))):
@@ -92,14 +75,6 @@ def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
     network.source_embedding.tokens.weight[9] = healthy
     for result in results[1:]:
         assert_same(result, ReferenceDecoder(network).decode(asked))
-
-
-def test_many_sentences_make_the_grid_grow() -> None:
-    asked = [request(s, strategy="greedy") for s in sentences(*range(2, 12), *range(2, 12))]
-    arrivals = {0: asked[:3], 1: asked[3:]}
-    results, _ = run_through(TorchRunner(NETWORK, max_rows=64), NETWORK.config, arrivals)
-    for one, result in zip(asked, results, strict=True):
-        assert_same(result, REFERENCE.decode(one))
 
 
 def test_what_is_never_produced_is_not() -> None:
