@@ -2,7 +2,7 @@
 import { answerOf, send } from "./service.js";
 
 const MOST_CHARACTERS = 2000; // The alignment of a longer text is not asked for: it grows with the square.
-const LEAST_SHARE = 0.35; // Of the best: words of the text that get less attention are not shown.
+const LEAST_SHARE = 0.65; // Of the best: words of the text that get less attention are not shown.
 
 /**
  * The places of tokens in the text that they make up, each as [start, end].
@@ -30,10 +30,14 @@ export async function alignmentOf(request, translated, signal) {
   if (translatedText !== translated || !tokens) return null;
   const from = placesOf(tokens.map(({ source }) => source), request.q);
   const to = placesOf(tokens.map(({ target }) => target), translated);
-  return to.flatMap((places, sentence) => places.flatMap((place, row) => {
-    const shares = alignment[sentence]?.[row]?.map((share, column) => (from[sentence][column] ? share : 0));
-    return place && shares ? [{ place, shares, from: from[sentence] }] : [];
-  }));
+  return to.flatMap((places, sentence) => {
+    const rows = alignment[sentence] ?? [];
+    // Attention prefers some tokens wherever the translation is, so a share is one of what the token gets in all.
+    const totals = from[sentence].map((place, column) => place && rows.reduce((sum, row) => sum + row[column], 0));
+    const shares = rows.map((row) => row.map((share, column) => (totals[column] ? share / totals[column] : 0)));
+    return places.flatMap((place, row) => (
+      place && shares[row] ? [{ place, shares: shares[row], from: from[sentence] }] : []));
+  });
 }
 
 /** The places of words in the text that the translation from `start` to `end` comes from. */

@@ -41,6 +41,24 @@ def test_pointing_at_a_word_marks_where_it_comes_from(page: Page) -> None:
     assert page.locator("#mirror").evaluate(sizes) == page.locator("#text").evaluate(sizes)
 
 
+def test_a_word_that_all_words_attend_to_is_not_marked_for_others(page: Page) -> None:
+    def attend(route: Route) -> None:
+        if "alignment" not in route.request.post_data_json.get("include", []):
+            route.continue_()
+            return
+        content = route.fetch().json()
+        (detail,) = content["details"]
+        rest = [0.0] * (len(detail["tokens"][0]["source"]) - 3)
+        detail["alignment"] = [[[0.3, 0.1, 0.6, *rest], [0.0, 0.1, 0.9, *rest], [0.1, 0.4, 0.5, *rest]]]
+        route.fulfill(json=content)
+
+    page.route("**/translate", attend)
+    translated(page, "one two three")
+    page.locator("#translation").hover()
+    page.locator("#translation .word").first.hover()
+    expect(page.locator("#mirror mark")).to_have_text(["one"])
+
+
 def test_another_word_is_chosen_and_the_rest_follows(page: Page) -> None:
     translated(page, "one two")
     page.locator("#translation").hover()
