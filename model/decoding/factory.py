@@ -206,8 +206,8 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     """
     import torch
 
-    from model.decoding.pytorch.device_memory import load_network
     from model.decoding.pytorch.kernel_check import fuse_steps
+    from model.decoding.pytorch.loading import load_network
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)

@@ -9,8 +9,9 @@
     backpointers    which hypothesis produced which token
     search/         greedy search, sampling, beam search, constraints, penalties
     encoding        encoder batches that run next to the decoder
-    device_memory   precision and transfers
-    device_use      what recording excludes, and what errors of a device mean
+    kernel_check    whether steps may use the Triton kernels
+    loading         a checkpoint's network on a device, in a precision
+    device_use      what recording excludes, transfers, and what errors of a device mean
 
 It decides exactly as the native batch does.
 """

@@ -7,7 +7,7 @@ Shapes: N slots, K hypotheses, C positions, S source positions, V vocabulary.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.decoding.pytorch import device_use
 from model.decoding.pytorch.backpointers import Backpointers, TokenHistory
-from model.decoding.pytorch.device_memory import Transfer, after_transfer
+from model.decoding.pytorch.device_use import Transfer
 from model.decoding.pytorch.search import RECORD_COLUMNS, Search
 from model.decoding.pytorch.search.constraints import Constraints
 from model.decoding.pytorch.search.step import Choice, StepOutput
@@ -253,9 +253,15 @@ class BatchState(SlotTensors):
         """Whether each of the first slots is live, and whether its last numbers were broken, (N, 2)."""
         return Transfer(self._flags_N2[:slots])
 
-    def after(self, transfer: Transfer | None) -> AbstractContextManager[None]:
+    @contextmanager
+    def after(self, transfer: Transfer | None) -> Iterator[None]:
         """Have a GPU read, in the block, beside the steps that it was given after a transfer."""
-        return after_transfer(transfer, self._reading)
+        if self._reading is None or transfer is None or transfer.is_done is None:
+            yield
+            return
+        self._reading.wait_event(transfer.is_done)
+        with torch.cuda.stream(self._reading):
+            yield
 
     def records(self, slots_N: Tensor, length: int) -> Tensor:
         """What the search and the backpointers know of some slots; see SlotRecords.unpack.

@@ -1,4 +1,4 @@
-"""⑤ Access to a GPU: one thread while it records a step, otherwise all; and the policy for its errors.
+"""⑤ Access to a GPU: one thread while it records a step, otherwise all; transfers; and the policy for errors.
 
 out of memory        MemoryError; the caller has less computed at once
 another error        raised as it is: the sentence at fault fails alone
@@ -8,10 +8,11 @@ a lost device        DeviceLostError: CUDA repeats some errors in every later ca
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
+from torch import Tensor
 
 from model.errors import DeviceLostError
 
@@ -115,6 +116,35 @@ def using(device: torch.device) -> Iterator[None]:
                 raise MemoryError(str(error).partition("\n")[0]) from error
             require_device(device, error)
             raise
+
+
+def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
+    """Integers, or a tensor, on a device; the transfer to a GPU is asynchronous."""
+    tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
+    if is_cuda(device) and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+class Transfer:
+    """A copy of a tensor on its way to the host, which may wait for it later.
+
+    Args:
+        tensor: What is copied; it may change as soon as this returns.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._copy = tensor.to("cpu", copy=True, non_blocking=True)
+        self.is_done: torch.cuda.Event | None = None
+        if is_cuda(tensor.device):
+            self.is_done = torch.cuda.Event()
+            self.is_done.record(torch.cuda.current_stream(tensor.device))
+
+    def wait(self) -> Tensor:
+        """The copy, after the device has done all that it was given before the transfer."""
+        if self.is_done is not None:
+            self.is_done.synchronize()
+        return self._copy
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.decoding.pytorch.backpointers import SlotBackpointers, common_prefix
 from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
-from model.decoding.pytorch.device_memory import Transfer, to_device
+from model.decoding.pytorch.device_use import Transfer, to_device
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.search import contenders, results
 from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions

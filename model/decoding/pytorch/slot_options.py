@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from model.decode_request import STOPS, DecodeOptions
-from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.device_use import to_device
 from model.decoding.sentence import ALL_RANKS, Sentence
 from model.network.decoder_state import SlotTensors
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from model.decoding.pytorch.batch_state import BatchState, Starts
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.device_memory import to_device
-from model.decoding.pytorch.device_use import using
+from model.decoding.pytorch.device_use import to_device, using
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, power_of_two
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.running_batch import RunningBatch

@@ -6,8 +6,7 @@ from time import perf_counter
 import torch
 
 from model.decoding.pytorch.batch_state import BatchState
-from model.decoding.pytorch.device_memory import to_device
-from model.decoding.pytorch.device_use import using
+from model.decoding.pytorch.device_use import to_device, using
 from model.decoding.pytorch.encoding import pad_rows
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.running_batch import RunningBatch
@@ -100,21 +99,18 @@ class TorchRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        with using(self._device):
-            self._admit(sentences)
-
-    def _admit(self, sentences: Sequence[Sentence]) -> None:
         sources = [s.request.source_ids for s in sentences]
-        output = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
-        try:
-            for width in {s.rows: None for s in sentences}:
-                indices = [i for i, s in enumerate(sentences) if s.rows == width]
-                rows = to_device(indices, self._device)
-                own = EncoderOutput(output.states_NSM[rows], output.mask_NS[rows])
-                self.admit_encoded([sentences[i] for i in indices], own)
-        except Exception:  # whatever it is: admit all of them or none, then raise it again
-            self.drop(sentences)
-            raise
+        with using(self._device):
+            output = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
+            try:
+                for width in {s.rows: None for s in sentences}:
+                    indices = [i for i, s in enumerate(sentences) if s.rows == width]
+                    rows = to_device(indices, self._device)
+                    own = EncoderOutput(output.states_NSM[rows], output.mask_NS[rows])
+                    self.admit_encoded([sentences[i] for i in indices], own)
+            except Exception:  # whatever it is: admit all of them or none, then raise it again
+                self.drop(sentences)
+                raise
 
     def admit_encoded(self, sentences: Sequence[Sentence], encoder_output: EncoderOutput) -> None:
         """Let encoded sentences of one width take part."""

@@ -262,7 +262,7 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
 
     monkeypatch.setattr("model.decoding.pytorch.static_runner.StaticRunner", Recorder)
     monkeypatch.setattr(
-        "model.decoding.pytorch.device_memory.load_network", lambda checkpoint, *_: checkpoint.network()
+        "model.decoding.pytorch.loading.load_network", lambda checkpoint, *_: checkpoint.network()
     )
     monkeypatch.setattr("model.decoding.pytorch.kernel_check.fuse_steps", lambda network, device: True)
     card = dataclasses.replace(checkpoint.card, decoding=DecodeOptions(beam_size=5))

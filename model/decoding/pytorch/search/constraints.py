@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.decoding.pytorch.backpointers import TokenHistory
-from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.device_use import to_device
 from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import SlotTensors

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from model.decode_request import MAX_PHRASE_TOKENS, MAX_PHRASES
-from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.device_use import to_device
 from model.decoding.pytorch.search.step import take_rows
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import SlotTensors

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.decoding.engine import DecodingEngine
-from model.decoding.pytorch.device_use import require_device, using
+from model.decoding.pytorch.device_use import require_device, to_device, using
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
@@ -35,6 +35,21 @@ def test_a_thread_uses_the_device_that_it_was_given(entered: list[torch.device])
         with using(device):
             pass
     assert entered == [torch.device("cuda", 1)]
+
+
+def test_numbers_and_tensors_arrive_as_they_are() -> None:
+    cpu = torch.device("cpu")
+    assert to_device([1, 2**40], cpu).tolist() == [1, 2**40]
+    assert to_device([], cpu).dtype == torch.int64
+    assert to_device(torch.tensor([0.5]), cpu).tolist() == [0.5]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gets_what_the_host_has_and_what_it_has_itself() -> None:
+    gpu = torch.device("cuda")
+    there = to_device([1, 2], gpu)
+    assert there.is_cuda
+    assert to_device(there, gpu).tolist() == [1, 2]
 
 
 def test_a_cpu_without_memory() -> None:

@@ -1,14 +1,12 @@
-"""⑤ Networks and tensors on a device: precision and transfers."""
+"""⑤ A checkpoint's network on a device, in a precision."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from model.decoding.device import Precision
-from model.decoding.pytorch import device_use
+from model.decoding.pytorch.device_use import using
 from model.network.layers import choose_attention_kernels
 from model.network.parameters import parameter_names
 from model.network.quantisation import Rows, int8_works, quantise
@@ -19,46 +17,6 @@ if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Integers, or a tensor, on a device; the transfer to a GPU is asynchronous."""
-    tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
-    if device_use.is_cuda(device) and tensor.device.type == "cpu":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-class Transfer:
-    """A copy of a tensor on its way to the host, which may wait for it later.
-
-    Args:
-        tensor: What is copied; it may change as soon as this returns.
-    """
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._copy = tensor.to("cpu", copy=True, non_blocking=True)
-        self.is_done: torch.cuda.Event | None = None
-        if device_use.is_cuda(tensor.device):
-            self.is_done = torch.cuda.Event()
-            self.is_done.record(torch.cuda.current_stream(tensor.device))
-
-    def wait(self) -> Tensor:
-        """The copy, after the device has done all that it was given before the transfer."""
-        if self.is_done is not None:
-            self.is_done.synchronize()
-        return self._copy
-
-
-@contextmanager
-def after_transfer(transfer: Transfer | None, stream: torch.cuda.Stream | None) -> Iterator[None]:
-    """Have a GPU compute the block on a stream that waits for a transfer, but not for later work."""
-    if stream is None or transfer is None or transfer.is_done is None:
-        yield
-        return
-    stream.wait_event(transfer.is_done)
-    with torch.cuda.stream(stream):
-        yield
 
 
 def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:
@@ -107,5 +65,5 @@ def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) ->
         values, scale = torch.from_numpy(tensor.values), torch.from_numpy(tensor.scale)
         return values.to(device), scale.to(device)[:, None]
 
-    with device_use.using(torch.device(device)):
+    with using(torch.device(device)):
         return apply_precision(network.to(device), precision, stored_rows)
