@@ -1,6 +1,7 @@
 """A device without memory, seen by clients: too large a batch is divided, too large a text refused."""
 
 import asyncio
+import string
 
 import httpx
 import pytest
@@ -32,12 +33,13 @@ async def test_every_request_is_answered_in_smaller_batches(
     async with serve() as client:
         limit_memory(monkeypatch, most=10)
         backend.gate.clear()
-        calls = [asyncio.create_task(ask(client, f"w{i} x y")) for i in range(20)]
+        texts = [f"w{letter} x y" for letter in string.ascii_lowercase[:20]]
+        calls = [asyncio.create_task(ask(client, text)) for text in texts]
         await asyncio.sleep(0.1)
         backend.gate.set()
         answers = await asyncio.gather(*calls)
         exposition = (await client.get("/metrics")).text
-    assert [answer.json()["translatedText"] for answer in answers] == [f"W{i} X Y" for i in range(20)]
+    assert [answer.json()["translatedText"] for answer in answers] == list(map(str.upper, texts))
     assert 'failed_sentences_total{reason="out_of_memory"} 0.0' in exposition
 
 

@@ -55,7 +55,7 @@ async def test_the_language_of_a_file_is_detected(client: httpx.AsyncClient) -> 
     [
         ("a.exe", b"one", {}, 400, "unsupported_file"),
         ("a.docx", b"one", {}, 400, "unsupported_file"),
-        ("a.txt", b"\xff", {}, 400, "unsupported_file"),
+        ("a.txt", b"\xff\xff", {}, 400, "unsupported_file"),
         ("a.txt", b"one", {"target": "xx"}, 400, "unsupported_language"),
         ("a.txt", b"", {"target": "xx"}, 400, "unsupported_language"),
         ("a.txt", b"one", {"targt": "fr"}, 422, "unknown_field"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import string
 
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
@@ -67,7 +68,7 @@ def test_a_pause_in_typing_translates(page: Page) -> None:
 def test_a_translation_grows_before_it_is_done(page: Page) -> None:
     choose(page, "en", "fr")
     page.evaluate(RECORD)
-    text = " ".join(f"word{i}" for i in range(30))
+    text = " ".join(f"word{letter}" for letter in string.ascii_lowercase)
     write(page, text)
     expect_translation(page, text.upper())
     grown = [shown for _, shown in page.evaluate("window.shown") if shown]
