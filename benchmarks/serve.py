@@ -168,7 +168,7 @@ class Result:
         }
 
     def is_wrong(self, *, is_exact: bool) -> bool:
-        """Whether ours failed or changed under load, or any translated otherwise where all must agree."""
+        """Returns whether ours failed or changed under load, or any differs where all must agree."""
         is_unsteady = self.changed > 0 or any(each.failures for each in self.rounds)
         return (self.service.startswith(OURS) and is_unsteady) or (is_exact and self.agreeing < self.expected)
 

@@ -51,7 +51,7 @@ class Framing:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any of the request has arrived."""
+        """Returns whether any of the request has arrived."""
         return self._head_bytes > 0 or not self.is_in_head
 
     def is_first_piece(self, piece: bytes) -> bool:

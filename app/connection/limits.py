@@ -37,7 +37,7 @@ class ConnectionLimit:
 
     @property
     def is_overrun(self) -> bool:
-        """Whether there are too many connections even to tell each of them."""
+        """Returns whether there are too many connections even to tell each of them."""
         return self._num_open > self._limit + _NUM_TOLD
 
     def open(self, client: Client) -> bool:

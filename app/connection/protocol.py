@@ -327,17 +327,17 @@ class Protocol(asyncio.Protocol):
     # State
 
     def _is_answering(self) -> bool:
-        """Whether a whole request has arrived and is not answered yet."""
+        """Returns whether a whole request has arrived and is not answered yet."""
         exchange = self._exchange
         return exchange is not None and exchange.has_whole_body and not exchange.is_complete
 
     def _is_receiving(self) -> bool:
-        """Whether a request has begun and not ended; some clients send an empty line after theirs."""
+        """Returns whether a request has begun and not ended; some clients send an empty line after theirs."""
         is_next = bool(self._buffer) and not self._is_answering() and bool(self._buffer.strip(b"\r\n"))
         return is_next or self._framing.has_begun
 
     def _has_enough(self) -> bool:
-        """Whether so many bytes wait that no more should arrive."""
+        """Returns whether so many bytes wait that no more should arrive."""
         if len(self._buffer) > _MAX_UNREAD_BYTES:
             return True
         exchange = self._exchange

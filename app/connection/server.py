@@ -118,7 +118,7 @@ class Server(uvicorn.Server):
             self._is_reload_due = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to stop listening; uvicorn asks ten times a second."""
+        """Returns whether to stop listening; uvicorn asks ten times a second."""
         if self._is_reload_due:
             self._is_reload_due = False
             self._request_reload()

@@ -219,7 +219,7 @@ class Dispatcher:
                 slot.wake()
 
     def _is_fair(self, slot: WorkerSlot, job: SentenceJob) -> bool:
-        """Whether a worker with this sentence stays within an even share, or has the least load already.
+        """Returns whether a worker may take a sentence: within an even share, or with the least load already.
 
         Once all sentences are taken, the loads differ by one sentence at most.
         """

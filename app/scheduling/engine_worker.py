@@ -94,7 +94,7 @@ class OomBackoff:
         self._until = now + BACKOFF_SECONDS
 
     def permits(self, jobs: Collection[SentenceJob], cost: int, now: float) -> bool:
-        """Whether a sentence may join the sentences of an engine.
+        """Returns whether a sentence may join the sentences of an engine.
 
         Args:
             jobs: The sentences that the engine has.
@@ -151,11 +151,11 @@ class EngineBatch:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to decode and nothing to report."""
+        """Returns whether there is nothing to decode and nothing to report."""
         return not (self._jobs or self._suspects or self._rejected)
 
     def fits(self, job: SentenceJob) -> bool:
-        """Whether one more sentence may join now."""
+        """Returns whether one more sentence may join now."""
         if self._suspects or not self._engine.fits(job.request):
             return False
         return self._backoff.permits(self._sentences, job.cost, time.monotonic())
@@ -234,7 +234,7 @@ class EngineBatch:
         return [(job, as_failure(fault)) for job in jobs]
 
     def _cancel(self, sentence: Sentence) -> bool:
-        """Whether the engine gave a sentence back; otherwise it has forgotten all of them."""
+        """Returns whether the engine gave a sentence back; otherwise it has forgotten all of them."""
         try:
             self._engine.cancel(sentence)
         except Exception as fault:
@@ -384,7 +384,7 @@ class EngineWorker:
             self._batches[model].add(job)
 
     def _fits(self, job: SentenceJob) -> bool:
-        """Whether a waiting sentence may join; while it waits, its request keeps the model loaded."""
+        """Returns whether a waiting sentence may join; while it waits, its request keeps the model loaded."""
         batch = self._batches.get(job.model)
         if batch is None:
             engine = job.model.engine(self._index)
