@@ -160,8 +160,13 @@ class ModelRegistry:
         """Begin a lease, once its models are loaded; see Leases."""
         if not self._is_behind(entries) and all(entry.model.loaded is not None for entry in entries):
             self._reserve(entries)
-        else:
-            await self._acquire_until(deadline, entries)
+            return
+        try:
+            async with asyncio.timeout_at(deadline):
+                with current().during("load"):
+                    await self._acquire(entries)
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
     def cancel_all(self) -> None:
         """Reject the requests that wait for memory: the process must end now."""
@@ -181,14 +186,6 @@ class ModelRegistry:
                 self._close(entry.model, [entry.model.loaded])
                 entry.model.loaded = None
 
-    async def _acquire_until(self, deadline: float, entries: Sequence[_Entry]) -> None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                with current().during("load"):
-                    await self._acquire(entries)
-        except TimeoutError:
-            raise DeadlinePassedError from None
-
     async def _acquire(self, entries: Sequence[_Entry]) -> None:
         if self._is_behind(entries) or not self._reserve(entries):
             await self._wait(entries)
@@ -197,7 +194,8 @@ class ModelRegistry:
                 if entry.loading is not None:
                     await asyncio.wait([entry.loading])
                 if entry.model.loaded is None:
-                    raise self._unavailable(entry)
+                    pause = max(entry.retry_at - _now(), 0.0)
+                    raise ModelUnavailableError(entry.model.card.name, pause)
         except BaseException:
             self.end(entries)
             raise
@@ -387,9 +385,6 @@ class ModelRegistry:
         if entry is None:
             entry = self._entries[model] = _Entry(model)
         return entry
-
-    def _unavailable(self, entry: _Entry) -> ModelUnavailableError:
-        return ModelUnavailableError(entry.model.card.name, max(entry.retry_at - _now(), 0.0))
 
     def _require_fitting(self, entries: Iterable[_Entry]) -> None:
         """Reject a request for several models that never fit into memory together with the pinned ones."""
