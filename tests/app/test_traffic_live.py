@@ -56,12 +56,13 @@ def resident_bytes(live: Live) -> int:
 
 @pytest.mark.slow
 def test_sigterm_at_full_load_loses_no_request() -> None:
-    with running(command=REAL, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
+    unhurried = {"DRAGOMAN_REQUEST_TIMEOUT_MS": "300000", "DRAGOMAN_DRAIN_SECONDS": "300"}
+    with running(command=REAL, **unhurried) as live:
         with Traffic(live, 32) as traffic:
             traffic.wait_for_answers(64)
             traffic.mark()
             live.process.send_signal(signal.SIGTERM)
-            assert live.process.wait(timeout=120) == 0
+            assert live.process.wait(timeout=300) == 0
             traffic.join()
         assert traffic.outcomes.keys() <= {"200", "503"}
         assert traffic.late > 0
