@@ -3,10 +3,13 @@
 SOAK_SECONDS says how long: ten minutes by default, 3600 for the hour.
 """
 
+import hashlib
 import json
 import math
 import os
+import shutil
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -15,6 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
@@ -23,8 +27,6 @@ from benchmarks.load.target import Accounts, scrape
 from tests.app.remote import REAL, Live, running
 from tests.embedded import EMBEDDED, NAME
 from tests.soak.actors import Diary, Visitor, over_and_over
-from tests.soak.record import Moment, growth, look_at
-from tests.soak.versions import copy_checkpoint, give_version
 
 SECONDS = float(os.environ.get("SOAK_SECONDS") or 600)
 # Arenas, pools and caches fill at first, and with the first change of checkpoints.
@@ -34,10 +36,80 @@ LOOK_SECONDS = 1.0
 MOST_MEBIBYTES, MOST_DESCRIPTORS = 32.0, 4.0
 
 
+class Moment(NamedTuple):
+    """A process at one time.
+
+    Attributes:
+        seconds: Since the beginning.
+        resident: Bytes of memory.
+        descriptors: Open files and sockets.
+        threads: Of the process.
+    """
+
+    seconds: float
+    resident: int
+    descriptors: int
+    threads: int
+
+
+def look_at(process: int, seconds: float) -> Moment:
+    """A process of Linux as it is now.
+
+    Args:
+        process: Its number.
+        seconds: Since the beginning.
+    """
+    folder = Path(f"/proc/{process}")
+    lines = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+    return Moment(
+        seconds=seconds,
+        resident=int(lines["VmRSS"].split()[0]) * 1024,
+        descriptors=len(list((folder / "fd").iterdir())),
+        threads=int(lines["Threads"]),
+    )
+
+
+def growth(moments: Sequence[Moment], values: Sequence[float]) -> float:
+    """How much a value grew from the first moment to the last, by the straight line nearest to all.
+
+    Args:
+        moments: At least two, at different times.
+        values: One for each.
+    """
+    seconds = [moment.seconds for moment in moments]
+    return statistics.linear_regression(seconds, values).slope * (seconds[-1] - seconds[0])
+
+
+def give_version(folder: Path, version: str) -> None:
+    """Change a checkpoint's version, and what vouches for its files.
+
+    Args:
+        folder: Of the checkpoint.
+        version: Its new one.
+    """
+    config = json.loads((folder / "config.json").read_text())
+    config["card"]["version"] = version
+    content = json.dumps(config).encode()
+    provenance = json.loads((folder / "provenance.json").read_text())
+    provenance["files"]["config.json"] = {
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+    _write(folder / "config.json", content)
+    _write(folder / "provenance.json", json.dumps(provenance).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """At once: who reads meanwhile finds the old file."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    os.replace(new, path)
+
+
 @pytest.mark.soak
 def test_nothing_grows_and_nothing_is_lost(tmp_path: Path) -> None:
     folder = tmp_path / NAME
-    copy_checkpoint(EMBEDDED, folder)
+    shutil.copytree(EMBEDDED, folder)  # a copy that no other service uses
     with running(command=REAL, DRAGOMAN_CHECKPOINT=str(folder), DRAGOMAN_WATCH_SECONDS="0") as live:
         diary = Diary()
         with _visited(live, folder, diary):
@@ -141,3 +213,14 @@ def _summary(diary: Diary, moments: Sequence[Moment]) -> str:
             "threads": [first.threads, last.threads],
         }
     )
+
+
+def moments(*resident: int) -> list[Moment]:
+    return [Moment(10.0 * number, value, 5, 1) for number, value in enumerate(resident)]
+
+
+def test_growth_is_that_of_the_line_and_not_of_the_ends() -> None:
+    assert growth(moments(100, 110, 120, 130), [100, 110, 120, 130]) == pytest.approx(30)
+    assert growth(moments(0, 0, 0), [5, 5, 5]) == 0
+    restless = [100, 130, 100, 130, 100, 130, 100, 130, 100]
+    assert growth(moments(*restless), restless) == pytest.approx(0)
