@@ -6,7 +6,7 @@ import string
 import httpx
 import pytest
 
-from tests.app.conftest import Serve
+from tests.app.conftest import Serve, context_of, until
 from tests.app.double import DoubleBackend, DoubleEngine
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def test_every_request_is_answered_in_smaller_batches(
         backend.gate.clear()
         texts = [f"w{letter} x y" for letter in string.ascii_lowercase[:20]]
         calls = [asyncio.create_task(ask(client, text)) for text in texts]
-        await asyncio.sleep(0.1)
+        await until(lambda: context_of(client).lifecycle.in_flight == len(calls))
         backend.gate.set()
         answers = await asyncio.gather(*calls)
         exposition = (await client.get("/metrics")).text
