@@ -1,4 +1,4 @@
-"""⑤ Where a network runs and in which precision; CPU count and GPU memory. Torch only where a GPU may be.
+"""Where a network runs and in which precision; CPU count and GPU memory. Torch only where a GPU may be.
 
 `auto` is bfloat16 on a GPU that computes in it natively, and float16 on an older one. On a CPU it is int8
 in the native library, which costs at most 0.2 BLEU and gives each sentence the same tokens in any batch,

@@ -1,4 +1,4 @@
-"""⑤ Which runner drives a network on this machine; nothing else chooses. No torch until it is needed.
+"""Which runner drives a network on this machine; nothing else chooses. No torch until it is needed.
 
 On a CPU the native library decodes if it is built and supports the network, and PyTorch otherwise. On a
 GPU, PyTorch decodes with recorded steps.

@@ -1,4 +1,4 @@
-"""⑤ How large the batches of a GPU are, by its free memory and the network: pure functions of numbers.
+"""How large the batches of a GPU are, by its free memory and the network: pure functions of numbers.
 
 Predictions, not measurements, chose the constants; docs/performance.md has them.
 """

@@ -1,4 +1,4 @@
-"""⑤ The random numbers of sampling: a pure function of seed, row and position, in every runner. No torch.
+"""The random numbers of sampling: a pure function of seed, row and position, in every runner. No torch.
 
 No state is kept, so that a sentence draws the same numbers in any batch, in Python, on a GPU and in the
 native library.

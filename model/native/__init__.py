@@ -1,4 +1,4 @@
-"""⑤ The C++ library that decodes, and computes operators of training steps, on a CPU without PyTorch.
+"""The C++ library that decodes, and computes operators of training steps, on a CPU without PyTorch.
 
 src/network/    the Transformer's forward pass over a pool of KV slots
 src/decoding/   the running batch and its searches

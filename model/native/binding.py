@@ -1,4 +1,4 @@
-"""⑤ Selects the native library for this processor; declares its functions, and the structs that they take."""
+"""Selects the native library for this processor; declares its functions, and the structs that they take."""
 
 import ctypes
 import logging

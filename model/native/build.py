@@ -1,4 +1,4 @@
-"""⑤ Compiles the native library: `python -m model.native.build`. Does nothing if the library is up to date.
+"""Compiles the native library: `python -m model.native.build`. Does nothing if the library is up to date.
 
 The same sources are compiled once for each instruction set. The file name contains a hash of sources
 and flags, so that a library is never older than its sources. A damaged library is compiled again. If

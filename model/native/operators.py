@@ -1,4 +1,4 @@
-"""ⓔ The operators of a training step in the native library, which read and write tensors by address.
+"""The operators of a training step in the native library, which read and write tensors by address.
 
 src/training/operators.h has the same structs, and describes their fields.
 """

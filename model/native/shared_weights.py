@@ -1,4 +1,4 @@
-"""⑤ Packed weights that several processes of one service map, so that they are in memory once.
+"""Packed weights that several processes of one service map, so that they are in memory once.
 
     a process ── key of the weights, its end of a connection ──► the holder, in the process that started them
               ◄── their memory file, or none: "pack them into yours" ──

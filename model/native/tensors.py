@@ -1,4 +1,4 @@
-"""⑤ The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
+"""The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
 
 import ctypes
 import math

@@ -1,4 +1,4 @@
-"""⑤ What a decoder remembers between two steps: a pool of KV slots, and tables that say whose they are.
+"""What a decoder remembers between two steps: a pool of KV slots, and tables that say whose they are.
 
 A KV slot holds the keys and values of one position for all decoder layers. A sentence has one KV slot
 per source token, shared by its hypotheses (beams or samples); each hypothesis takes one more per step.

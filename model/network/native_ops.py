@@ -1,4 +1,4 @@
-"""ⓔ Native operators for training on a CPU, which fuse several passes of PyTorch into one.
+"""Native operators for training on a CPU, which fuse several passes of PyTorch into one.
 
 These are dropout with the addition to the residual stream, layer norm, attention over whole sentences,
 projections in bfloat16, and label-smoothed cross entropy. Each computes the same as its reference in PyTorch,

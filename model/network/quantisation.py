@@ -1,4 +1,4 @@
-"""⑤ int8 matrix products: weights by output channel, activations by row, sums exact in int32.
+"""int8 matrix products: weights by output channel, activations by row, sums exact in int32.
 
 Every row has its own scale and integer sums have no rounding, so the result of a row does not depend on
 the other rows of the batch.

@@ -1,4 +1,4 @@
-"""ⓔ Initial weights from a checkpoint, for training on other data, languages or vocabularies."""
+"""Initial weights from a checkpoint, for training on other data, languages or vocabularies."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

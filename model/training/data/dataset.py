@@ -1,4 +1,4 @@
-"""ⓓ Directed pairs of token ids in memory-mapped files."""
+"""Directed pairs of token ids in memory-mapped files."""
 
 import dataclasses
 import json

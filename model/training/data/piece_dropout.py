@@ -1,4 +1,4 @@
-"""ⓓ Piece dropout: segments the same text differently in every epoch, for a whole batch at once."""
+"""Piece dropout: segments the same text differently in every epoch, for a whole batch at once."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""ⓔ The device of a run, and the processes that train together on several.
+"""The device of a run, and the processes that train together on several.
 
 `world` is what the rest of the trainer sees of them, `process_group` the one use of torch.distributed.
 """

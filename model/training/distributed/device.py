@@ -1,4 +1,4 @@
-"""ⓔ The device of a run, its precision, and the settings that make training on a CPU faster."""
+"""The device of a run, its precision, and the settings that make training on a CPU faster."""
 
 import ctypes
 import logging

@@ -1,4 +1,4 @@
-"""ⓔ A process of a distributed training; the only module that uses torch.distributed.
+"""A process of a distributed training; the only module that uses torch.distributed.
 
 torchrun starts one process per device and sets the environment variables of the rendezvous. CPU tensors use
 gloo, GPU tensors NCCL.

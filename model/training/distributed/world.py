@@ -1,4 +1,4 @@
-"""ⓔ What a process knows about the processes that train the same network with it. No torch.distributed.
+"""What a process knows about the processes that train the same network with it. No torch.distributed.
 
 Processes share the batches of an update (model.training.data.batches), never the sum over them: several
 processes have the loss curve of one process with the same configuration.

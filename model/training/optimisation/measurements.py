@@ -1,4 +1,4 @@
-"""ⓔ What updates measure, and the share of the device's peak that they reach (model FLOPs utilisation).
+"""What updates measure, and the share of the device's peak that they reach (model FLOPs utilisation).
 
 As in Chowdhery et al. 2022 (https://arxiv.org/abs/2204.02311, appendix B), only matrix products count,
 without padding and without recomputation. The peak is measured, because devices seldom reach that of their

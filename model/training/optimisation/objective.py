@@ -1,4 +1,4 @@
-"""ⓔ Label-smoothed cross entropy, summed over the real tokens of a batch, and R-Drop.
+"""Label-smoothed cross entropy, summed over the real tokens of a batch, and R-Drop.
 
 R-Drop (Liang et al. 2021, https://arxiv.org/abs/2106.14448) adds to the losses of both passes, at every
 target position,

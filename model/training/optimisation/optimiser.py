@@ -1,4 +1,4 @@
-"""ⓔ AdamW, which weights decay, and averages of the weights over several steps."""
+"""AdamW, which weights decay, and averages of the weights over several steps."""
 
 from collections.abc import Mapping
 from typing import Any

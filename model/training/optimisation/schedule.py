@@ -1,4 +1,4 @@
-"""ⓔ The learning rate of each step: a warm-up, then one of four curves. No torch."""
+"""The learning rate of each step: a warm-up, then one of four curves. No torch."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""ⓕ The report of a run: its folder is read, and becomes an HTML page with pictures."""
+"""The report of a run: its folder is read, and becomes an HTML page with pictures."""
 
 import json
 import logging

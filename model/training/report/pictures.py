@@ -1,4 +1,4 @@
-"""ⓕ The pictures of a report as PNG: the run's curves, and heat maps of attention weights."""
+"""The pictures of a report as PNG: the run's curves, and heat maps of attention weights."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""ⓕ The sentences of a validation: compared with an earlier validation, and scored by length."""
+"""The sentences of a validation: compared with an earlier validation, and scored by length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""ⓔ The files of a run, and the lock of its folder.
+"""The files of a run, and the lock of its folder.
 
 runs/NAME/
   lock                 locked by the process that trains

@@ -1,4 +1,4 @@
-"""ⓔ What a run tells while it trains: events in `log.jsonl`, kept translations, progress on a terminal."""
+"""What a run tells while it trains: events in `log.jsonl`, kept translations, progress on a terminal."""
 
 import json
 import logging

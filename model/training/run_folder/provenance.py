@@ -1,4 +1,4 @@
-"""ⓕ Provenance of weights: data, code, steps, scores, time, machine; no person, host or full path."""
+"""Provenance of weights: data, code, steps, scores, time, machine; no person, host or full path."""
 
 import hashlib
 import importlib.metadata

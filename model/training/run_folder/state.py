@@ -1,4 +1,4 @@
-"""ⓔ The saved state of a run, from which it resumes exactly, and the checks before it does.
+"""The saved state of a run, from which it resumes exactly, and the checks before it does.
 
 The folder `state` holds `tensors.safetensors` (weights, optimiser, averages, random states) and
 `state.json` (step, data position, scores so far). A new state replaces the old one in a single system call

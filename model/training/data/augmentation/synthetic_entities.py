@@ -1,4 +1,4 @@
-"""ⓓ Made-up names, figures, addresses and codes, which a translation copies."""
+"""Made-up names, figures, addresses and codes, which a translation copies."""
 
 import string
 from collections.abc import Callable

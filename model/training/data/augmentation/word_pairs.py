@@ -1,4 +1,4 @@
-"""ⓓ Pairs of single words that translate each other, found by aligning the sentences of a corpus."""
+"""Pairs of single words that translate each other, found by aligning the sentences of a corpus."""
 
 import re
 from collections import Counter
