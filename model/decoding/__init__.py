@@ -5,6 +5,7 @@
     runner          the protocol of what steps a running batch; below it is C++ or PyTorch
     factory         which runner drives a network on this machine
     device          devices, precisions, CPU count, GPU memory
+    gpu_plan        how large the batches of a GPU are
     random_numbers  the random numbers of sampling, the same in every runner
     native_runner   a network's weights, and the running batch, in the native library
     pytorch/        the running batch in PyTorch; nothing above imports torch
