@@ -14,6 +14,7 @@ import pytest
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.weights import StorageType
 from model.decode_request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
+from model.decoding import gpu_plan
 from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
@@ -234,6 +235,15 @@ def test_a_gpu_has_the_state_that_its_memory_allows(
     least = checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE)
     affordable = positions if free == 2**60 else positions // factory.position_bytes
     assert asked == [max(affordable, least)]
+
+
+def test_rows_fill_a_gpu_before_tokens_do(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.decoding.factory.free_gpu_memory", lambda device: 2**30)
+    on_gpu = dataclasses.replace(engine_factory(checkpoint, device="cpu"), device="cuda")
+    runner = on_gpu.new_runner(1000)
+    engine = dataclasses.replace(on_gpu, new_runner=lambda _: runner).make()
+    engine.add(DecodeRequest((5,) * 16, DecodeOptions(beam_size=32, max_length=1)))
+    assert engine.load == 32 / runner.max_rows > 16 * 32 / gpu_plan.tokens_for(runner.max_rows)
 
 
 @pytest.mark.parametrize(

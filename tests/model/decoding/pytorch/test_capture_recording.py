@@ -14,7 +14,7 @@ from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch import cuda_graphs
 from model.decoding.pytorch.cuda_graphs import CudaGraphs, count_graphs
-from model.decoding.pytorch.device_use import RecordingGate
+from model.decoding.pytorch.device_use import RecordingGate, to_device
 from model.decoding.pytorch.encoding import SideEncoder
 from model.decoding.pytorch.static_runner import StaticBatch, StaticRunner
 from model.decoding.runner import Result
@@ -205,6 +205,11 @@ def test_what_is_used_least_recently_is_freed(cuda: StubCuda) -> None:
     graphs.run("b", lambda: total.add_(1))
     assert cuda.calls["replay"] == replays + 1
     assert total == 6
+
+
+def test_what_goes_to_a_gpu_is_copied_from_pinned_memory(cuda: StubCuda) -> None:
+    assert to_device([1, 2], CPU).tolist() == [1, 2]
+    assert cuda.calls["pin memory"] == 1
 
 
 def test_a_rare_shape_is_not_recorded(cuda: StubCuda, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from torch.distributed import HashStore, PrefixStore
 from model.training.config.train_config import TrainConfig
 from model.training.data import tokenisation
 from model.training.distributed import process_group
-from model.training.distributed.process_group import rendezvous_prefix
+from model.training.distributed.process_group import DistributedWorld, rendezvous_prefix
 from model.training.run import open_run
 from model.training.run_folder.log import RunLog
 from tests.model.training.several_processes import (
@@ -255,3 +255,17 @@ def test_a_process_that_does_not_join_is_an_error(monkeypatch: pytest.MonkeyPatc
     store.set("question/2", "asked before")
     with pytest.raises(RuntimeError, match="2 of 3 have not come"):
         rendezvous_prefix(PrefixStore("run", store), 0, 3)
+
+
+def test_gradients_of_gpus_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NCCL's threads wait for a lost process; the default of the group is thirty days."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(DistributedWorld, "require_same", lambda *_: None)
+    monkeypatch.setattr(DistributedWorld, "all_max", lambda world, value: value)
+    monkeypatch.setattr(process_group.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(process_group.torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(process_group.dist, "new_group", lambda **options: asked.append(options))
+    device = DistributedWorld(HashStore(), 1, 2, 1).device("cuda")
+    (options,) = asked
+    assert (options["backend"], options["device_id"]) == ("nccl", device)
+    assert timedelta(minutes=10) < options["timeout"] <= timedelta(hours=1)
