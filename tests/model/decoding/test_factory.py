@@ -242,8 +242,8 @@ def test_rows_fill_a_gpu_before_tokens_do(checkpoint: Checkpoint, monkeypatch: p
     on_gpu = dataclasses.replace(engine_factory(checkpoint, device="cpu"), device="cuda")
     runner = on_gpu.new_runner(1000)
     engine = dataclasses.replace(on_gpu, new_runner=lambda _: runner).make()
-    engine.add(DecodeRequest((5,) * 16, DecodeOptions(beam_size=32, max_length=1)))
-    assert engine.load == 32 / runner.max_rows > 16 * 32 / gpu_plan.tokens_for(runner.max_rows)
+    engine.add(DecodeRequest((5,) * 24, DecodeOptions(beam_size=32, max_length=1)))
+    assert engine.load == 32 / runner.max_rows > 24 * 32 / gpu_plan.tokens_for(runner.max_rows)
 
 
 @pytest.mark.parametrize(

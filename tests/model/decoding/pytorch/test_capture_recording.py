@@ -202,6 +202,7 @@ def test_what_is_used_least_recently_is_freed(cuda: StubCuda) -> None:
     assert len(graphs) == 2
     replays = cuda.calls["replay"]
     graphs.run("a", lambda: total.add_(1))
+    assert cuda.calls["replay"] == replays + 1
     graphs.run("b", lambda: total.add_(1))
     assert cuda.calls["replay"] == replays + 1
     assert total == 6
@@ -210,6 +211,25 @@ def test_what_is_used_least_recently_is_freed(cuda: StubCuda) -> None:
 def test_what_goes_to_a_gpu_is_copied_from_pinned_memory(cuda: StubCuda) -> None:
     assert to_device([1, 2], CPU).tolist() == [1, 2]
     assert cuda.calls["pin memory"] == 1
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_work_is_tried_out_by_the_thread_and_on_the_stream_that_record_it(cuda: StubCuda, times: int) -> None:
+    """Libraries keep handles, plans and memory by thread and stream. With 0 it is prepared, not run."""
+    graphs, total = CudaGraphs(CPU), torch.zeros(())
+    seen: list[tuple[int, object, bool]] = []
+
+    def work() -> None:
+        seen.append((threading.get_ident(), cuda.stack()[-1], cuda.recorder is not None))
+        total.add_(1)
+
+    if not times:
+        graphs.prepare("shape", work)
+    for _ in range(times):
+        graphs.run("shape", work)
+    *_, (thread, stream, is_recorded), recording = seen
+    assert recording == (thread, stream, True)
+    assert not is_recorded
 
 
 def test_a_rare_shape_is_not_recorded(cuda: StubCuda, monkeypatch: pytest.MonkeyPatch) -> None:
