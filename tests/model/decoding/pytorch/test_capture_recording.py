@@ -293,7 +293,7 @@ def test_a_recording_waits_for_the_others_and_they_for_it() -> None:
     with gate.use():
         recorder = threading.Thread(target=record)
         recorder.start()
-        while gate._recorder is None:
+        while gate._recorder is None and recorder.is_alive():
             pass
         with gate.use(), pytest.raises(RuntimeError, match="only if it need not wait"), gate.record():
             pass
@@ -303,6 +303,23 @@ def test_a_recording_waits_for_the_others_and_they_for_it() -> None:
     recorder.join(_WAIT)
     user.join(_WAIT)
     assert order == ["first", "recorded", "used"]
+
+
+def test_recordings_exclude_each_other() -> None:
+    gate, order = RecordingGate(), []
+
+    def record() -> None:
+        with gate.record():
+            order.append("second")
+
+    with gate.record():
+        other = threading.Thread(target=record)
+        other.start()
+        while other.is_alive() and not gate._changed._waiters:  # type: ignore[attr-defined] # of Condition
+            pass
+        order.append("first")
+    other.join(_WAIT)
+    assert order == ["first", "second"]
 
 
 def test_a_reload_records_while_the_worker_decodes(cuda: StubCuda) -> None:
