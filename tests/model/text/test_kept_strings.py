@@ -22,6 +22,7 @@ from model.text.tags import kept_tag
         ("Click <b>here</b><br/> &amp; wait, 3 < 5 > 2", ["<b>", "</b><br/>", "&amp;"]),
         ("Run `make serve` now 👍🏽!", ["`make serve`", "👍🏽"]),
         ("Write to max@example.org, please.", ["max@example.org"]),
+        ("Ask o'brien@example.ie, not d'alice@example.org", ["o'brien@example.ie", "alice@example.org"]),
         ("(see https://example.org/a_b?c=d&e#f).", ["https://example.org/a_b?c=d&e#f"]),
         ("请访问https://www.example.cn/help，谢谢", ["https://www.example.cn/help"]),
         ("写信给a@b.com谢谢", ["a@b.com"]),
