@@ -20,9 +20,8 @@ logger = logging.getLogger(__name__)
 Field = tuple[bytes, bytes]
 """A header field: its name in lower case, and its value."""
 
-WORK: Final = frozenset(
-    {"/translate", "/detect", "/suggest", "/translate_file", "/v2/translate", "/v2/document"}
-)
+_FILES: Final = frozenset({"/translate_file", "/v2/document"})
+WORK: Final = _FILES | {"/translate", "/detect", "/suggest", "/v2/translate"}
 """Paths whose POST requests need a permit at their head; probes and metrics need none."""
 PERMIT: Final = "permit"
 """Where a request's `scope["state"]` holds its permit."""
@@ -140,16 +139,25 @@ class HeaderAdmission:
         keys: Names the clients.
         metrics: Counts the refusals.
         max_body_bytes: Longest body that will be read.
+        max_file_bytes: Longest body with a file that will be read.
         is_behind_proxies: Whether the addresses of connections are those of proxies.
     """
 
     def __init__(
-        self, gate: Gate, *, keys: KeyRing, metrics: Metrics, max_body_bytes: int, is_behind_proxies: bool
+        self,
+        gate: Gate,
+        *,
+        keys: KeyRing,
+        metrics: Metrics,
+        max_body_bytes: int,
+        max_file_bytes: int,
+        is_behind_proxies: bool,
     ) -> None:
         self._gate = gate
         self._keys = keys
         self._metrics = metrics
         self._max_body_bytes = max_body_bytes
+        self._max_file_bytes = max_file_bytes
         self._is_behind_proxies = is_behind_proxies
         self._num_refused = 0
 
@@ -177,9 +185,11 @@ class HeaderAdmission:
         Raises:
             OverloadedError: If it is refused.
         """
-        if method != b"POST" or _path(target) not in WORK:
+        path = _path(target)
+        if method != b"POST" or path not in WORK:
             return None
-        size = self._max_body_bytes if length is None else min(length, self._max_body_bytes)
+        limit = self._max_file_bytes if path in _FILES else self._max_body_bytes
+        size = limit if length is None else min(length, limit)
         try:
             return self._gate.admit(self._client(fields, address), size)
         except OverloadedError:

@@ -82,6 +82,7 @@ class Context:
             keys=self.keys,
             metrics=self.metrics,
             max_body_bytes=self.settings.max_body_bytes,
+            max_file_bytes=self.settings.max_file_bytes,
             is_behind_proxies=bool(self.settings.trusted_proxies),
         )
 

@@ -285,6 +285,23 @@ def test_a_client_is_the_owner_of_a_valid_key_or_an_address(
     assert service.client(*fields, target=b"/translate?x=1") == client
 
 
+@pytest.mark.parametrize(
+    ("target", "length", "held"),
+    [
+        (b"/translate", 500, 500),
+        (b"/translate", 10_000, 2000),
+        (b"/v2/document", 10_000, 10_000),
+        (b"/translate_file?x=1", 99_999, 50_000),
+        (b"/translate_file", None, 50_000),
+    ],
+)
+def test_a_permit_holds_the_bytes_that_may_still_arrive(target: bytes, length: int | None, held: int) -> None:
+    service = Service(max_body_bytes=2000, max_file_bytes=50_000)
+    permit = service.admission.admit(b"POST", target, (), ("10.0.0.1", 4711), length)
+    assert permit is not None
+    assert permit._num_bytes == held
+
+
 def test_behind_a_proxy_each_connection_is_a_client() -> None:
     service = Service(trusted_proxies="10.0.0.1")
     assert service.client(port=1) != service.client(port=2)
