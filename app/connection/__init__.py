@@ -1,5 +1,5 @@
 """Connections under uvicorn's server: the socket, the HTTP/1.1 protocol, and the processes that share a port.
 
-`head` limits heads, `limits` number and rate of clients. `supervisor` starts several service processes and
-replaces those that end.
+`protocol` asks the gate as soon as a head is complete. `head` limits heads, `limits` number and rate of
+clients. `supervisor` starts several service processes and replaces those that end.
 """

@@ -4,7 +4,8 @@
     static_runner   the batch in a few fixed sizes, each a CUDA graph (cuda_graphs)
     running_batch   which sentence has which slot, how long it is, and its results
     batch_state     one step of all slots on the device
-    slot_options    the options of all slots as tensors, and the features that any of them uses
+    slot_options    the options of all slots as tensors, and the features that any of them uses, which decide
+                    what a CUDA graph holds
     kv_allocator    which KV slots a sentence may fill
     backpointers    which hypothesis produced which token
     search/         greedy search, sampling, beam search, constraints, penalties
