@@ -76,8 +76,8 @@ class ResumableOutput:
             The number of lines that are done.
 
         Raises:
-            Misuse: If another or an unknown command began the output, or the lines that were translated have
-                changed.
+            Misuse: If another or an unknown command began the output, if some of it has been lost, or if the
+                lines that were translated have changed.
         """
         before: dict[str, Any] = (
             json.loads(self._record.read_text("utf-8")) if self._record.exists() else {"lines": 0}
@@ -86,16 +86,22 @@ class ResumableOutput:
             if file.tell() and "command" not in before:
                 self._refuse(f"{self._record.name} is missing, which records the command that began it")
             file.seek(0)
-            kept = list(map(len, islice(file, before["lines"])))
-            # Less was written than recorded only if the part has been removed.
-            self._done = before["lines"] if len(kept) == before["lines"] else 0
+            kept, size, last = 0, 0, b""
+            for last in islice(file, before["lines"]):
+                kept, size = kept + 1, size + len(last)
+            if 0 < kept < before["lines"]:
+                self._refuse(f"it has {kept} lines, but {self._record.name} records {before['lines']}")
+            self._done = kept
             if self._done and before["command"] != command:
                 self._refuse(f"it was begun with {_differences(before['command'], command)}")
+            line = ""
             for line in islice(lines, self._done):
                 self._digest.update(line.encode())
             if self._done and self._digest.hexdigest() != before["sha256"]:
                 self._refuse(f"the first {self._done} lines of the input are not those it was begun with")
-            file.truncate(sum(kept) if self._done else 0)
+            if line.endswith("\n") and not last.endswith(b"\n"):
+                self._refuse(f"its line {self._done} was cut short")
+            file.truncate(size)
         self._command = dict(command)
         self._write_record()
         return self._done

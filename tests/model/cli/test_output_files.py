@@ -3,7 +3,7 @@
 import gzip
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,11 +75,27 @@ def test_what_was_written_after_the_last_mark_is_written_again(tmp_path: Path) -
     assert path.read_bytes() == b"A\nB\nC\nD"
 
 
-def test_a_part_that_was_removed_is_begun_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lose", [Path.unlink, lambda part: os.truncate(part, 0)])
+def test_a_part_that_was_removed_or_emptied_is_begun_again(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
     path = tmp_path / "out"
     shout(path, until=2)
-    (tmp_path / "out.part").unlink()
+    lose(tmp_path / "out.part")
     assert shout(path) == INPUT
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [(b"A\n", r"has 1 lines, but out\.part\.json records 2"), (b"A\nB", "line 2 was cut short")],
+)
+def test_a_part_that_lost_lines_is_refused_and_kept(tmp_path: Path, left: bytes, reason: str) -> None:
+    path, part = tmp_path / "out", tmp_path / "out.part"
+    shout(path, until=2)
+    part.write_bytes(left)
+    with pytest.raises(Misuse, match=rf"cannot continue .*out\.part: it.* {reason}; repeat"):
+        shout(path)
+    assert part.read_bytes() == left
 
 
 def test_a_kill_between_packing_and_tidying_loses_nothing(tmp_path: Path) -> None:
