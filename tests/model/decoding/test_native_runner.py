@@ -1,5 +1,6 @@
 """What only the native runner promises; that it equals the reference is in test_equivalence_reference."""
 
+import ctypes
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ import torch
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.native_runner import NativeNetwork, NativeRunner
+from model.decoding.native_runner import NativeNetwork, NativeRunner, read_numbers
 from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
@@ -246,3 +247,12 @@ def test_runners_on_several_threads_share_a_network(network: NativeNetwork) -> N
         runs = [pool.submit(engine_over(network).decode, requests) for _ in range(6)]
     for run in runs:
         assert run.result() == expected
+
+
+def test_numbers_are_copied_from_the_librarys_memory() -> None:
+    numbers = (ctypes.c_int32 * 3)(7, -1, 9)
+    address = ctypes.addressof(numbers)
+    assert read_numbers("i", address, 3) == (7, -1, 9)
+    assert read_numbers("i", address, 0) == ()
+    # Where the library has no numbers it gives no address; `string_at` would read the memory of None.
+    assert read_numbers("i", None, 3) == ()
