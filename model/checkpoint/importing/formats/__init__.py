@@ -27,7 +27,7 @@ class Format:
 
     @property
     def reader(self) -> ModuleType:
-        """The module that reads the format, a `foreign.Reader`."""
+        """The module that reads the format, a `reader.Reader`."""
         return import_module(f"model.checkpoint.importing.formats.{self.module}")
 
 
