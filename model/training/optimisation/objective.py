@@ -113,7 +113,7 @@ def projected_loss(
     """
     apply = cast(Callable[..., tuple[Tensor, Tensor]], _ProjectedCrossEntropy.apply)
     rows = states_NTD.flatten(0, -2), labels_NT.flatten()
-    return SummedLoss(*apply(*rows, output.weight, output.bias, smoothing))
+    return SummedLoss(*apply(*rows, output.weight, output.bias, smoothing, torch.is_grad_enabled()))
 
 
 class _ProjectedContext(FunctionCtx):
@@ -134,6 +134,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight_VD: Tensor,
         bias_V: Tensor | None,
         smoothing: Smoothing,
+        is_grad_enabled: bool,  # in here the grad mode is always off
     ) -> tuple[Tensor, Tensor]:
         device, size = states_MD.device, smoothing.vocab_size
         is_cast = torch.is_autocast_enabled(device.type)
@@ -145,7 +146,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         # Without the loss scale ε / V is near the smallest float16.
         kept = torch.float32 if precision == torch.float16 else precision
         gradients = []
-        if any(ctx.needs_input_grad):
+        if is_grad_enabled and any(ctx.needs_input_grad):
             gradients = [torch.zeros_like(states, dtype=kept), *map(torch.zeros_like, parameters)]
         step = rows_at_once(device, size, _ROWS_AT_ONCE)
         with torch.autocast(device.type, enabled=False):
@@ -169,7 +170,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: _ProjectedContext, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         states_MD, *parameters = (each * upstream[0] for each in ctx.saved_tensors)
         weight_VD, bias_V = (*parameters, None)[:2]
-        return states_MD, None, weight_VD, bias_V, None
+        return states_MD, None, weight_VD, bias_V, None, None
 
 
 def _smoothed_sums(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:

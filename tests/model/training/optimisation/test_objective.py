@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -322,10 +324,19 @@ def test_a_gpu_never_holds_the_logits_of_a_batch(is_gpu: bool, monkeypatch: pyte
     assert bool(large.found) is not is_gpu
 
 
-def test_no_gradient_is_computed_where_none_is_wanted() -> None:
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_no_gradient_is_computed_where_none_is_wanted(
+    mode: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Tensor:
+        raise AssertionError("a gradient is computed")
+
     states, output, labels = _projected(bias=True, rows=5)
-    with torch.no_grad():
+    expected = label_smoothed_loss(output(states)[..., :11], labels, SMOOTHING).smoothed
+    monkeypatch.setattr(objective, "_gradient", fail)
+    with mode():
         loss = projected_loss(states, output, labels, SMOOTHING)
     assert not loss.smoothed.requires_grad
-    expected = label_smoothed_loss(output(states)[..., :11], labels, SMOOTHING).smoothed
     torch.testing.assert_close(loss.smoothed, expected.detach())
+    with pytest.raises(AssertionError, match="a gradient is computed"):
+        projected_loss(states, output, labels, SMOOTHING)
