@@ -229,8 +229,8 @@ class AccessSettings(BaseModel):
     )
     glossary_folder: Path | None = Field(
         default=None,
-        description="Folder of the glossaries that DeepL's paths store, which is made at the start; "
-        "without it they are refused",
+        description="Folder of the glossaries that DeepL's paths store, which is made when the first one "
+        "comes; without it they are refused",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
@@ -258,13 +258,11 @@ class AccessSettings(BaseModel):
     @field_validator("glossary_folder")
     @classmethod
     def _folder(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ValueError(f"must name a folder, but it cannot be made: {error.strerror}") from None
-            if not os.access(path, os.W_OK | os.X_OK):
-                raise ValueError("must name a folder that can be written")
+        if path is None or path.is_dir():
+            return path
+        above = next(each for each in path.absolute().parents if each.exists())
+        if path.exists() or not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise ValueError("must name a folder, or one that can be made")
         return path
 
     @field_validator("rate_limit")

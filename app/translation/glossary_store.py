@@ -53,7 +53,7 @@ class GlossaryStore:
     A client sees the glossaries of its API key; clients without a key share those created without one.
 
     Args:
-        folder: An existing folder; None if no glossaries can be stored.
+        folder: The folder, made when the first glossary is stored; None if no glossaries can be stored.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -81,6 +81,7 @@ class GlossaryStore:
                 raise InputError(f"there can be at most {MAX_GLOSSARIES} glossaries, and there are {number}")
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             glossary = StoredGlossary(str(uuid.uuid4()), name, _owner(client), now, dictionaries)
+            self._folder.mkdir(parents=True, exist_ok=True)
             self._save(glossary)
         return glossary
 
