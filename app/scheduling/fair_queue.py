@@ -1,4 +1,4 @@
-"""④ The fair order of clients: start-time fair queueing, and a semaphore in that order. No threads, no clock.
+"""④ The fair order of clients: start-time fair queueing, and a semaphore in that order.
 
 Each client has a queue of its own with a start tag, in tokens of cost. The queue with the lowest tag is
 served next. Serving it raises its tag by the cost of the item and makes its old tag the *virtual time*. A
@@ -172,11 +172,11 @@ class FairSemaphore:
         count: Number of permits.
 
     Attributes:
-        free: Permits that nobody holds; none while a client waits.
+        free: Permits that are free; none while a client waits.
     """
 
     def __init__(self, count: int) -> None:
-        self.free = count
+        self.free = self._count = count
         self._waiting: FairQueue[_Waiter] = FairQueue()
 
     def try_acquire(self) -> bool:
@@ -212,4 +212,5 @@ class FairSemaphore:
             if not waiter.turn.done():
                 waiter.turn.set_result(None)
                 return
-        self.free += 1
+        # A waiter that was cancelled on its turn and the end of an iteration may both give back one permit.
+        self.free = min(self.free + 1, self._count)

@@ -70,3 +70,16 @@ async def test_a_request_that_is_cancelled_on_its_turn_adds_no_start() -> None:
     assert second.cancelled()
     await starts.until(*(starts.request("c") for _ in range(4)))
     assert starts.sizes() == [1] * 5
+
+
+async def test_requests_that_are_cancelled_on_their_turns_one_after_another_add_no_start() -> None:
+    starts = Starts(1)
+    tasks = [starts.request(name) for name in "abc"]
+    await asyncio.sleep(0)
+    for task in tasks[1:]:
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await asyncio.sleep(0)
+    await starts.until(*tasks)
+    assert all(task.cancelled() for task in tasks[1:])
+    await starts.until(*(starts.request("d") for _ in range(4)))
+    assert starts.sizes() == [1] * 5
