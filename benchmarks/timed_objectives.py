@@ -73,12 +73,13 @@ def _probed(service: Service) -> Iterator[Mapping[str, Sequence[float]]]:
             waits[path].append(_seconds_for(service, path))
 
     with ThreadPoolExecutor() as threads:
-        for path in waits:
-            threads.submit(probe, path)
+        probes = [threads.submit(probe, path) for path in waits]
         try:
             yield waits
         finally:
             is_over.set()
+    for each in probes:
+        each.result()  # A probe that failed measured nothing from then on.
 
 
 def _fairness() -> Iterator[Level]:
