@@ -22,6 +22,11 @@ def test_nothing_is_checked_by_an_assertion(package: str) -> None:
     assert checked == []
 
 
+def test_errors_are_answered_without_assertions() -> None:
+    result = optimised("tests/app/http/test_errors.py")
+    assert result.returncode == 0, result.stdout
+
+
 def test_a_test_and_its_helpers_still_fail(tmp_path: Path) -> None:
     """Waiting for what never comes, a helper has to give up."""
     file = tmp_path / "test_waiting.py"
