@@ -56,7 +56,7 @@ def test_a_session_reports_each_part_beside_its_prediction(
 def test_a_part_without_time_is_named_and_fails_the_session(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--dry", "--output", str(tmp_path), "--seconds", "0.01"]
+    options = ["--dry", "--output", str(tmp_path), "--seconds", "0.4"]
     assert main([*options, "--part", "loop", "--part", "smoke"]) == 1
     said = capsys.readouterr().out
     assert "ended after 0 s, see loop.log" in said
