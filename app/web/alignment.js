@@ -2,7 +2,7 @@
 import { answerOf, send } from "./service.js";
 
 const MOST_CHARACTERS = 2000; // The alignment of a longer text is not asked for: it grows with the square.
-const LEAST_SHARE = 0.65; // Of the best: words of the text that get less attention are not shown.
+const LEAST_SHARE = 0.65; // Of the best: words of the text with a smaller share are not shown.
 
 /**
  * The places of tokens in the text that they make up, each as [start, end].

@@ -100,7 +100,7 @@ def give_version(folder: Path, version: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """At once: who reads meanwhile finds the old file."""
+    """Replace a file at once: a reader finds the old content or the new one."""
     new = path.with_suffix(".new")
     new.write_bytes(content)
     os.replace(new, path)
