@@ -5,7 +5,7 @@ The translation gets the string back in place of the number. If the network has 
 inserted where it stood in proportion. So each is in the translation exactly as often as in the source.
 
 Short numbers without a unit and times of day are translated, because languages write them differently:
-`20,000` is `20.000` in German, and `14:30` is `14 h 30` in French.
+`20,000` and `20 000` are `20.000` in German, and `14:30` is `14 h 30` in French.
 """
 
 import re
@@ -30,21 +30,26 @@ _DOMAINS = (
     "com|org|net|edu|gov|int|info|biz|io|ai|app|dev|co|me|tv|eu|uk|us|ca|au|nz|de|at|ch|fr|be|lu|es|pt|it|nl"
     "|pl|cz|se|no|dk|fi|ie|ru|ua|tr|cn|hk|tw|jp|kr|in|sg|br|mx|ar|cl|za"
 )
+# Not a domain, but a full stop without a space behind it.
+_SENTENCE_END = rf"[a-z]{{1,62}}\.(?:in|at|me|it|be|us|no|au|se|ca){_S}(?-i:[a-z])"
+_INSERTION = r"[^\n]{1,200}[\w,.]--(?!\w)|[^\n]{1,200}\s--\s"  # between two dashes, as in Spanish --or so--
 _FILES = (
     "txt|md|rst|pdf|csv|tsv|jsonl?|xml|html?|css|jsx?|tsx?|vue|py|ipynb|rb|rs|go|java|kt|cs|php|cpp|hpp|cc|sh"
     "|bat|sql|ya?ml|toml|ini|cfg|conf|env|log|lock|docx?|xlsx?|pptx?|od[tps]|rtf|epub|tex|srt|vtt|po|xliff?"
     "|png|jpe?g|gif|svg|webp|bmp|tiff?|ico|heic|psd|mp[34]|wav|ogg|flac|m4a|avi|mkv|mov|webm"
     "|zip|tar|t?gz|bz2|7z|rar|exe|msi|dll|so|dmg|pem|crt|woff2?|[ot]tf|iso|apk|deb|rpm|jar|whl|bin|bak|tmp|db"
 )
-_AMOUNT = r"\d+(?:[.,'’]\d+){0,12}"
+_AMOUNT = rf"\d+(?:[.,'’]\d+){{0,12}}(?:{_S}\d{{3}}(?!\d)){{0,6}}(?:[.,]\d+)?"
 _CURRENCY = (
     r"(?:(?:R|US|CA?|AU?|NZ|HK|S|MX)?[$€£¥₹₽₩₺₫₴₪฿₿¢]|(?-i:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|HKD|SGD"
     "|BRL|MXN|SEK|NOK|DKK|PLN|CZK|HUF|RON|RUB|UAH|TRY|KRW|ZAR|BTC|zł|Kč|kr))"
 )
 _UNIT = (
-    "(?-i:km/h|m/s|mph|kn|[kdcmµn]?m[²³23]?|ft|yd|[kmµn]?g|lbs?|oz|[mcdh]?[lL]|gal|t|tbsp|tsp|pcs|[nmµ]s|min|[kMG]?Hz|[kMG]?Wh"
-    "|m?Ah|[kMGT]?W|[km]?V|m?A|Ω|[hkM]?Pa|psi|[kM]?J|k?cal|[kMGTP]i?[Bb](?:/s|ps)?|px|pt|dpi|fps|rpm|dB|ppm"
-    "|°[CFK]?|K|%|‰)"
+    "(?-i:km/h|m/s|mph|kn|[kdcmµn]?m[²³23]?|ft|yd|[kmµn]?g|lbs?|oz|[mcdh]?l|[mcdh]L|gal|[nmµ]s|min|[kMG]?Hz"
+    "|[kMG]?Wh|m?Ah|[kMGT]W|[km]V|mA|Ω|[hkM]Pa|psi|[kM]J|k?cal|[kMGTP]i?[Bb](?:/s|ps)?|px|pt|dpi|fps|rpm|dB|ppm"
+    "|°[CFK]?|%|‰"
+    # Letters that are also articles, initials and labels: Chapter 5 A New Hope, No. 5 V. Smith.
+    rf"|(?:[VW]|[ALt](?:(?<=\d.)|(?!{_S}\w)))(?!\.{_S}?\w))(?!['’-])"
 )
 _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
@@ -56,11 +61,11 @@ _FROM_ANY_PLACE = (
     r"[©®™‼⁉ℹ〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
     r"[\u200d\ufe0e\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*",  # emoji, joined
     r"[0-9#*]\ufe0f?\u20e3",
-    r"`{1,3}[^`\n]{1,200}`{1,3}",
+    r"`{1,3}[^`\n]{1,200}(?!(?<=[\s(])`\w)`{1,3}",  # not between two opening quotes: `so' and `so'
     rf"[$#@%]?{_BRACED}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
     rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}|(?<!\d)(?<!\d{_S})%{_CONVERSION}",  # printf
     rf"%{_CONVERSION}(?![a-z])|%%|%[a-z]{_L}{{1,60}}%",
-    r"</?[a-z0-9][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>|<!--[^<>\n]{0,300}-->",
+    r"</?(?:[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?|\d[a-z0-9:-]{0,30})\s?/?>|<!--[^<>\n]{0,300}-->",
     r"&(?:[a-z]{2,31}\d{0,2}|#\d{1,7}|#x[0-9a-f]{1,6});",
     r"\\\\(?:[\w.()$~+-]{1,100}\\){0,20}[\w.()$~+-]{1,100}(?<!\.)|\\[nrt]",  # \\host\file, \n
 )
@@ -68,7 +73,7 @@ _FROM_WORD_START = (
     # Addresses of devices and sites, names of people and subjects, files, names in code.
     rf"(?=[0-9:]{{0,30}}[a-f]|[0-9a-f:]{{0,30}}::)[0-9a-f]{{1,4}}(?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}{_E}",
     rf"(?P<web>(?:[a-z][a-z0-9+.-]{{0,30}}://|mailto:|tel:|www\.)(?=[\w\[{{+]){_WEB}"
-    rf"|(?<![.@-])(?-i:[A-Za-z0-9][a-z0-9-]{{0,62}}(?:\.[a-z0-9-]{{1,63}}){{0,4}}\.(?:{_DOMAINS})){_E}"
+    rf"|(?<![.@-])(?!{_SENTENCE_END})(?-i:[A-Za-z0-9][a-z0-9-]{{0,62}}(?:\.[a-z0-9-]{{1,63}}){{0,4}}\.(?:{_DOMAINS})){_E}"
     rf"(?:(?=[/:?#]){_WEB})?)",
     rf"(?<![.%+-])(?:o')?(?:{_L}|[.%+-]){{1,64}}@(?:{_L}|-){{1,63}}+(?:\.(?:{_L}|-){{1,63}}+){{1,9}}+",
     rf"(?<!@)@(?:{_L}{{1,60}}(?:[.-]{_L}{{1,60}}){{0,4}}|{_NAME})",
@@ -82,7 +87,7 @@ _FROM_WORD_START = (
     rf"_{{0,2}}[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}_{{0,2}}{_E}",
     rf"{_L}{{1,60}}(?:(?:::{_L}{{1,60}}){{1,6}}|(?:\.{_L}{{1,60}}){{0,6}}\([\d.,% ]{{0,40}}\))",
     rf"(?-i:[A-Z](?:\+\+|#)){_E}",
-    rf"(?:(?<!-)--[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",
+    rf"(?:(?<!-)--(?!{_INSERTION})[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",
     rf"{_L}{{0,20}}[²³¹\u2070-\u209c]{_L}{{0,20}}",
 )
 _WITH_DIGITS = (
@@ -91,15 +96,16 @@ _WITH_DIGITS = (
     rf"IS[BS]N(?:-1[03])?:?{_S}(?:\d[ -]?){{7,12}}[\dX]{_E}",
     rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_E}|(?:0x|U\+)[0-9a-f]+{_E}",
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?{_E}",
-    rf"v?\d+(?:\.\d+){{1,3}}-?(?:alpha|beta|rc|dev|pre|a|b)\.?\d*{_E}|(?:\d{{1,3}}\.){{3}}\d{{1,3}}[:/]\d+{_E}",
+    rf"v?\d+(?:\.\d+){{1,3}}-?(?:alpha|beta|rc|dev|pre|[ab](?=\.?\d))\.?\d*{_E}|(?:\d{{1,3}}\.){{3}}\d{{1,3}}[:/]\d+{_E}",
     rf"(?<![.,])(?:-?{_CURRENCY}{_S}?{_AMOUNT}(?:{_S}?(?:bn|[km]){_E})?)",
-    rf"(?<![.,])-?{_AMOUNT}(?:{_S}\d{{3}}){{0,6}}(?:[.,]\d+)?(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
+    rf"(?<![.,])-?{_AMOUNT}(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
     rf"(?<![.,])\+?\(?\d{{1,4}}\)?(?:[ \u00a0./-]?(?:(?<=\D)|(?=\())\(?\d{{1,6}}\)?){{2,6}}{_E}(?![.,]?\d)",
-    rf"(?<![.,])[-+±]?{_AMOUNT}(?:[-–]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
+    rf"(?<![.,:/])[-+±]?{_AMOUNT}(?:[-–/]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
     rf"(?<![.,])\d+(?:[.,:/'’_–-]\d+|{_S}\d{{3}}(?!\d)){{2,12}}{_E}",
-    rf"(?<![.,:/'’-])(?:[+±~≈≤≥§№]{_S}?\d+|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+|0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
-    # Names with digits, but no ordinals and decades: A4, COVID-19, v10.2, 4K, 2x, H₂O.
-    rf"(?-i:[A-Z]{{1,20}}-\d|[A-Za-z]{{1,20}}\d|\d+(?:[A-DF-RT-Z](?![A-Z])|[a-z]{{1,8}}\d|x{_E}))"
+    rf"(?<![.,:/'’-])(?:[+±~≈≤≥§№]{_S}?\d+(?![.,]?\d)|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+"
+    rf"|(?<!\d{_S})0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
+    # Names with digits, but no ordinals, decades and times of day: A4, COVID-19, v10.2, 4K, 2x, H₂O.
+    rf"(?!\d{{1,2}}h\d\d{_E})(?-i:[A-Z]{{1,20}}-\d|[A-Za-z]{{1,20}}\d|\d+(?:[A-DF-RT-Z](?![A-Z])|[a-z]{{1,8}}\d|x{_E}))"
     rf"{_L}{{0,100}}(?:[.-]\d+|:[A-Za-z0-9]{{1,100}}|-(?-i:[A-Z]{{1,9}}(?![a-z]))){{0,8}}{_E}",
 )
 _KEPT = re.compile(
