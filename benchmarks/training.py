@@ -251,6 +251,7 @@ def _batch(
         source_NS=source_NS,
         decoder_input_NT=decoder_input_NT,
         labels_NT=labels_NT,
+        num_pairs=len(sources),
         num_source_tokens=int(sources.sum()),
         num_target_tokens=int(targets.sum()),
         epoch=0,

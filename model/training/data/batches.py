@@ -59,6 +59,8 @@ def plan_epoch(
     weights: npt.NDArray[np.float64],
     config: BatchConfig,
     seed: list[int],
+    *,
+    in_buckets: bool = False,
 ) -> BatchPlan:
     """Draw pairs, shuffle them, group them by length, and shuffle the groups; deterministic.
 
@@ -68,18 +70,22 @@ def plan_epoch(
         weights: How often each pair is drawn, shape (pairs,).
         config: Budget of a batch and size of the pool that is sorted by length.
         seed: Seed of the run, and epoch.
+        in_buckets: Whether the budget of a batch is for the widths that `Batch.in_buckets` gives it.
     """
+    source_widths, target_widths = source_lengths, target_lengths
+    if in_buckets:
+        source_widths, target_widths = _bucketed(source_lengths), _bucketed(target_lengths)
     generator = np.random.default_rng(seed)
     drawn = generator.permutation(_draw(weights, generator))
     batches: list[Indices] = []
     for start in range(0, len(drawn), config.pool_size):
         pool = drawn[start : start + config.pool_size]
         pool = pool[_length_order(source_lengths[pool], target_lengths[pool])]
-        cuts = _cut(source_lengths[pool], target_lengths[pool], config)
+        cuts = _cut(source_widths[pool], target_widths[pool], config)
         groups = np.split(pool, cuts)
         batches.extend(groups[place] for place in generator.permutation(len(groups)))
     tokens = int(source_lengths[drawn].sum() + target_lengths[drawn].sum())
-    padded = sum(len(b) * int(source_lengths[b].max() + target_lengths[b].max()) for b in batches)
+    padded = sum(len(b) * int(source_widths[b].max() + target_widths[b].max()) for b in batches)
     return BatchPlan(batches=batches, tokens=tokens, padded_tokens=padded)
 
 
@@ -101,6 +107,12 @@ def _length_order(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
     buckets = np.floor(np.log2(source_lengths) * _BUCKETS_PER_DOUBLING).astype(np.int64)
     direction = np.where(buckets % 2 == 0, 1, -1)
     return np.lexsort((source_lengths, target_lengths * direction, buckets))
+
+
+def _bucketed(lengths: Lengths) -> Lengths:
+    """`bucketed` of each length, and at most the longest."""
+    longest = int(lengths.max())
+    return np.array([min(bucketed(size), longest) for size in range(longest + 1)], np.int32)[lengths]
 
 
 def _cut(source_lengths: Lengths, target_lengths: Lengths, config: BatchConfig) -> list[int]:
@@ -129,6 +141,7 @@ class Batch:
         source_NS: [tag], pieces, EOS of each source.
         decoder_input_NT: Decoder start, then the labels without their last token: teacher forcing.
         labels_NT: Pieces, EOS of each target.
+        num_pairs: Without rows of padding.
         num_source_tokens: Without padding.
         num_target_tokens: Without padding.
         epoch: Counted from 0.
@@ -138,6 +151,7 @@ class Batch:
     source_NS: Tensor
     decoder_input_NT: Tensor
     labels_NT: Tensor
+    num_pairs: int
     num_source_tokens: int
     num_target_tokens: int
     epoch: int
@@ -156,25 +170,34 @@ class Batch:
         """The batch in page-locked memory."""
         return self._each(Tensor.pin_memory)
 
-    def in_buckets(self, pad_id: int, longest_source: int, longest_target: int) -> Self:
+    def in_buckets(self, pad_id: int, longest_source: int, longest_target: int, config: BatchConfig) -> Self:
         """The batch with more padding, in one of few shapes: a GPU's libraries plan their work by shape.
 
         Args:
             pad_id: Fills rows, and further rows.
             longest_source: Most tokens of a source; positions may be learned up to there.
             longest_target: Most tokens of a target.
+            config: The budget, which the padded batch keeps as the batch did.
         """
+        rows, source, target = self.num_pairs, self.source_NS.shape[1], self.labels_NT.shape[1]
+        wide_source, wide_target = (
+            min(bucketed(source), longest_source),
+            min(bucketed(target), longest_target),
+        )
+        if rows * (wide_source + wide_target) <= config.max_tokens:  # a long pair alone may have no room
+            source, target = wide_source, wide_target
+        wanted = bucketed(rows)
+        most = min(config.max_tokens // (source + target), config.max_sentences or wanted)
+        height = min(wanted, most)
 
-        def pad(ids: Tensor, longest: int) -> Tensor:
-            height, width = ids.shape
-            added = min(bucketed(width), longest) - width, bucketed(height) - height
-            return functional.pad(ids, (0, added[0], 0, added[1]), value=pad_id)
+        def pad(ids: Tensor, width: int) -> Tensor:
+            return functional.pad(ids, (0, width - ids.shape[1], 0, height - rows), value=pad_id)
 
         return replace(
             self,
-            source_NS=pad(self.source_NS, longest_source),
-            decoder_input_NT=pad(self.decoder_input_NT, longest_target),
-            labels_NT=pad(self.labels_NT, longest_target),
+            source_NS=pad(self.source_NS, source),
+            decoder_input_NT=pad(self.decoder_input_NT, target),
+            labels_NT=pad(self.labels_NT, target),
         )
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
@@ -222,7 +245,8 @@ class Prefetcher(Iterator[Item]):
 class BatchStream(Iterator[Batch]):
     """Endless batches, epoch after epoch, on the device where they are needed.
 
-    The order depends on (seed, epoch) alone. Where several processes train together, each stream yields
+    The order depends on (seed, epoch) alone, and on whether a GPU needs the batches, whose padding there is
+    part of the budget. Where several processes train together, each stream yields
     every batch, but only the shapes and token counts of those that other processes work on, so that the
     processes together train on exactly what one process would. `state_dict` counts the batches that were
     yielded, not those that were prefetched.
@@ -292,12 +316,12 @@ class BatchStream(Iterator[Batch]):
         """Continue at a position of a stream over the same data in the same order.
 
         Raises:
-            CorpusError: If the data, the batch budget or the seed has changed.
+            CorpusError: If the data, the batch budget, the seed or the kind of device has changed.
         """
         if state["order"] != self._epochs.fingerprint:
             raise CorpusError(
-                "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings or "
-                "the seed has changed since"
+                "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings, "
+                "the seed or the kind of device has changed since"
             )
         self.close()
         self._epoch, self._next_index = int(state["epoch"]), int(state["batch"])
@@ -340,7 +364,8 @@ class _Epochs:
         require(longest <= config.max_tokens, "batches.max_tokens", needed, config.max_tokens)
         budget = [config.max_tokens, config.max_sentences, config.pool_size]
         rates = [rate for rate in (config.piece_dropout, config.target_piece_dropout) if rate]
-        order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *rates])
+        padding = ["in buckets"] * is_for_gpu
+        order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *rates, *padding])
         self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
         self.plan = lru_cache(maxsize=2)(self._plan)
         self._longest = int(self._sources.lengths.max()), int(self._targets.lengths.max())
@@ -350,7 +375,8 @@ class _Epochs:
 
     def _plan(self, epoch: int) -> BatchPlan:
         lengths = self._sources.lengths, self._targets.lengths
-        return plan_epoch(*lengths, self._weights, self._config, [self._seed, epoch])
+        seed = [self._seed, epoch]
+        return plan_epoch(*lengths, self._weights, self._config, seed, in_buckets=self._is_for_gpu)
 
     def batches_from(self, epoch: int, first: int) -> Iterator[Batch]:
         """Batches from number `first` of an epoch on, without end."""
@@ -372,6 +398,7 @@ class _Epochs:
             source_NS=torch.from_numpy(sources.padded(self._pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
+            num_pairs=len(pairs),
             num_source_tokens=len(sources.tokens),
             num_target_tokens=len(targets.tokens),
             epoch=epoch,
@@ -380,7 +407,7 @@ class _Epochs:
         return self._in_buckets(batch).pin_memory() if self._is_for_gpu else batch
 
     def _in_buckets(self, batch: Batch) -> Batch:
-        return batch.in_buckets(self._pad_id, *self._longest)
+        return batch.in_buckets(self._pad_id, *self._longest, self._config)
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """A batch that another process works on."""
@@ -390,6 +417,7 @@ class _Epochs:
             source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),
             decoder_input_NT=labels_NT,
             labels_NT=labels_NT,
+            num_pairs=len(pairs),
             num_source_tokens=int(sources.sum()),
             num_target_tokens=int(targets.sum()),
             epoch=epoch,

@@ -131,8 +131,10 @@ def operations_of_pair(config: TransformerConfig, source_length: float, target_l
 
 def operations_of_batch(config: TransformerConfig, batch: Batch) -> float:
     """Multiplications and additions of a batch; slightly too low, as its pairs count as equally long."""
-    rows = len(batch.labels_NT)
-    return rows * operations_of_pair(config, batch.num_source_tokens / rows, batch.num_target_tokens / rows)
+    pairs = batch.num_pairs
+    return pairs * operations_of_pair(
+        config, batch.num_source_tokens / pairs, batch.num_target_tokens / pairs
+    )
 
 
 def measured_peak(device: torch.device, precision: str) -> float:

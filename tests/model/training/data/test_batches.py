@@ -31,22 +31,29 @@ TARGETS = np.maximum(2, SOURCES + np.random.default_rng(1).integers(-3, 4, len(S
 EVEN = np.ones(len(SOURCES))
 
 
-@settings(max_examples=25)
+def widths_of(side: Lengths, in_buckets: bool) -> Lengths:
+    longest = int(side.max())
+    return np.array([min(bucketed(n), longest) for n in side.tolist()]) if in_buckets else side
+
+
+@settings(max_examples=50)
 @given(
     count=st.integers(1, 60),
     max_tokens=st.integers(150, 400),
     max_sentences=st.none() | st.integers(1, 9),
     pool_size=st.integers(1, 70),
     seed=st.integers(0, 2**40),
+    in_buckets=st.booleans(),
 )
 def test_every_pair_is_in_one_batch_within_budget(
-    count: int, max_tokens: int, max_sentences: int | None, pool_size: int, seed: int
+    count: int, max_tokens: int, max_sentences: int | None, pool_size: int, seed: int, in_buckets: bool
 ) -> None:
     sources, targets = lengths(count, 1), lengths(count, 2)
     config = BatchConfig(max_tokens=max_tokens, max_sentences=max_sentences, pool_size=pool_size)
-    plan = plan_epoch(sources, targets, np.ones(count), config, [seed, 0])
+    plan = plan_epoch(sources, targets, np.ones(count), config, [seed, 0], in_buckets=in_buckets)
     assert sorted(np.concatenate(plan.batches).tolist()) == list(range(count))
-    costs = [len(batch) * (sources[batch].max() + targets[batch].max()) for batch in plan.batches]
+    widths = [widths_of(side, in_buckets) for side in (sources, targets)]
+    costs = [len(batch) * sum(side[batch].max() for side in widths) for batch in plan.batches]
     assert max(costs) <= max_tokens
     assert max(map(len, plan.batches)) <= (max_sentences or count)
     assert plan.padded_tokens == sum(costs)
@@ -148,46 +155,85 @@ def test_sizes_of_buckets_are_few_and_at_most_an_eighth_larger() -> None:
     assert all(size <= wide <= size * 9 / 8 for size, wide in enumerate(sizes, 1))
 
 
-def test_a_gpu_gets_the_same_batches_in_few_shapes(
-    dataset: PairDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of this process and of another one."""
+@pytest.fixture
+def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches for a GPU stay in ordinary memory."""
     monkeypatch.setattr(Batch, "pin_memory", lambda batch: batch)
     monkeypatch.setattr(Batch, "to", lambda batch, _: batch)
-    longest = [
-        int(side(np.arange(len(dataset))).lengths.max())
-        for side in (dataset.source_rows, dataset.target_rows)
-    ]
-    alone = stream(dataset)
-    streams = (BatchStream(dataset, CONFIG, seed=5, rank=rank, world_size=2, device=CUDA) for rank in (0, 1))
-    shapes = []
-    for exact, *padded in islice(zip(alone, *streams, strict=False), alone.num_batches()):
-        own = next(batch for batch in padded if not batch.is_remote)
-        assert {outline(batch) for batch in padded} == {outline(own)}
-        for name in ("source_NS", "decoder_input_NT", "labels_NT"):
-            ids = getattr(own, name)
-            height, width = getattr(exact, name).shape
-            assert torch.equal(ids[:height, :width], getattr(exact, name))
-            assert int((ids != PAD).sum()) == int((getattr(exact, name) != PAD).sum())
-            most = longest[name != "source_NS"]
-            assert ids.shape == (bucketed(height), min(bucketed(width), most))
-        shapes.append((own.source_NS.shape, own.labels_NT.shape))
-    assert len(shapes) > 10
+
+
+def for_a_gpu(dataset: PairDataset, config: BatchConfig = CONFIG, rank: int = 0) -> BatchStream:
+    return BatchStream(dataset, config, seed=5, rank=rank, world_size=2, device=CUDA)
+
+
+@pytest.mark.usefixtures("without_a_gpu")
+def test_a_process_with_a_gpu_and_its_neighbour_give_a_batch_one_shape(dataset: PairDataset) -> None:
+    one, other = for_a_gpu(dataset), for_a_gpu(dataset, rank=1)
+    for own, foreign in islice(zip(one, other, strict=False), one.num_batches()):
+        assert own.is_remote is not foreign.is_remote
+        assert outline(own) == outline(foreign)
+
+
+def longest_of(dataset: PairDataset) -> tuple[int, int, int]:
+    """Tokens of the longest source, the longest target and the longest pair."""
+    sources, targets = dataset.source_lengths, dataset.target_lengths
+    return int(sources.max()), int(targets.max()), int((sources + targets).max())
+
+
+def pairs_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
+    return list(zip(rows(batch.source_NS), rows(batch.labels_NT), strict=True))
+
+
+def stored_pairs(dataset: PairDataset) -> list[tuple[list[int], list[int]]]:
+    everything = np.arange(len(dataset))
+    sides = dataset.source_rows(everything), dataset.target_rows(everything)
+    sources, targets = (rows(torch.from_numpy(side.padded(PAD))) for side in sides)
+    return sorted(zip(sources, targets, strict=True))
+
+
+@pytest.mark.usefixtures("without_a_gpu")
+@pytest.mark.parametrize("max_sentences", [None, 9])
+@pytest.mark.parametrize("spare_tokens", [0, 5, 600])
+def test_a_gpu_gets_every_pair_in_padded_batches_within_the_budget(
+    dataset: PairDataset, spare_tokens: int, max_sentences: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bucketed(size: int) -> int:
+        """Coarse, so that these short sentences are padded, too."""
+        return -(-size // 4) * 4
+
+    monkeypatch.setattr("model.training.data.batches.bucketed", bucketed)
+    longest_source, longest_target, longest_pair = longest_of(dataset)
+    config = BatchConfig(max_tokens=longest_pair + spare_tokens, max_sentences=max_sentences)
+    seen: list[tuple[list[int], list[int]]] = []
+    streams = for_a_gpu(dataset, config), for_a_gpu(dataset, config, rank=1)
+    for both in islice(zip(*streams, strict=False), streams[0].num_batches()):
+        batch = next(each for each in both if not each.is_remote)
+        assert batch.source_NS.numel() + batch.labels_NT.numel() <= config.max_tokens
+        assert len(batch.source_NS) <= (max_sentences or bucketed(batch.num_pairs))
+        assert batch.decoder_input_NT.shape == batch.labels_NT.shape
+        pairs = pairs_of(batch)
+        assert pairs[batch.num_pairs :] == [([], [])] * (len(batch.labels_NT) - batch.num_pairs)
+        seen += pairs[: batch.num_pairs]
+        if batch.num_pairs > 1:
+            source, target = (max(map(len, side)) for side in zip(*pairs, strict=True))
+            assert batch.source_NS.shape[1] == min(bucketed(source), longest_source)
+            assert batch.labels_NT.shape[1] == min(bucketed(target), longest_target)
+    assert sorted(seen) == stored_pairs(dataset)
 
 
 def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
     with closing(stream(dataset)) as batches:
         epoch = list(islice(batches, batches.num_batches()))
         following = next(batches)
-    pairs = [
-        pair for batch in epoch for pair in zip(rows(batch.source_NS), rows(batch.labels_NT), strict=True)
-    ]
-    everything = np.arange(len(dataset))
-    sources, targets = dataset.source_rows(everything), dataset.target_rows(everything)
-    stored = zip(*(rows(torch.from_numpy(side.padded(PAD))) for side in (sources, targets)), strict=True)
-    assert sorted(pairs) == sorted(stored)
+    assert sorted(pair for batch in epoch for pair in pairs_of(batch)) == stored_pairs(dataset)
     assert [batch.index for batch in epoch] == list(range(len(epoch)))
     assert (following.epoch, following.index) == (1, 0)
+
+
+@pytest.mark.usefixtures("without_a_gpu")
+def test_batches_for_a_gpu_do_not_go_on_where_those_for_a_cpu_stopped(dataset: PairDataset) -> None:
+    with pytest.raises(CorpusError, match="kind of device has changed"):
+        for_a_gpu(dataset).load_state_dict(stream(dataset).state_dict())
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 8])

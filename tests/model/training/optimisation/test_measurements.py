@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.errors import DivergenceError
 from model.network.transformer import Transformer
+from model.training.config.sections import BatchConfig
 from model.training.optimisation.measurements import (
     Measurements,
     Update,
@@ -46,6 +47,13 @@ def test_pairs_of_one_length_are_counted_exactly_and_others_a_little_low() -> No
     uneven = batch(4, seed=1, length=6, padding=3)
     exact = 3 * operations_of_pair(SHAPE, 4, 6) + operations_of_pair(SHAPE, 4, 3)
     assert exact * 0.99 < operations_of_batch(SHAPE, uneven) <= exact
+
+
+def test_rows_and_columns_of_padding_are_no_operations() -> None:
+    exact = batch(17, seed=1, length=17)
+    padded = exact.in_buckets(SHAPE.pad_id, 99, 99, BatchConfig())
+    assert padded.labels_NT.shape == (18, 18)
+    assert operations_of_batch(SHAPE, padded) == operations_of_batch(SHAPE, exact)
 
 
 def test_measuring_the_peak_draws_nothing_from_the_runs_generator() -> None:

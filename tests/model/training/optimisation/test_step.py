@@ -29,6 +29,7 @@ def batch(rows: int, seed: int, length: int = 6, padding: int = 0) -> Batch:
         source_NS=ids(rows, 4, seed=seed + 100),
         decoder_input_NT=torch.cat([start, labels[:, :-1]], 1),
         labels_NT=labels,
+        num_pairs=rows,
         num_source_tokens=rows * 4,
         num_target_tokens=rows * length - padding,
         epoch=0,
@@ -39,6 +40,7 @@ def batch(rows: int, seed: int, length: int = 6, padding: int = 0) -> Batch:
 def joined(parts: list[Batch]) -> Batch:
     return Batch(
         **{name: torch.cat([getattr(p, name) for p in parts]) for name in IDS},
+        num_pairs=sum(p.num_pairs for p in parts),
         num_source_tokens=sum(p.num_source_tokens for p in parts),
         num_target_tokens=sum(p.num_target_tokens for p in parts),
         epoch=0,
