@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import click
 import numpy as np
@@ -61,12 +62,21 @@ _SAME_WORK = (
 )
 
 
-class _DragomanTrainer:
-    """Our network and update, with label smoothing.
+class Trainer(Protocol):
+    """A training framework with a network of its own; `precision` is that of its matrix products."""
 
-    Like the other trainer it has a cross entropy, −log P of the reference a target token in nats, without
-    dropout, and an update, whose steps are counted from 1.
-    """
+    name: str
+    precision: Precision
+
+    def cross_entropy(self, batch: Batch) -> float:
+        """−log P of the reference a target token, in nats, without dropout and before any update."""
+
+    def update(self, step: int, batch: Batch) -> None:
+        """Forward, loss, backward, clip, step; steps are counted from 1."""
+
+
+class _DragomanTrainer:
+    """Our update, with label smoothing."""
 
     def __init__(
         self, network: Transformer, precision: Precision, device: torch.device, *, compiled: bool = False
@@ -128,9 +138,6 @@ class _HuggingFaceTrainer:
             labels=batch.labels_NT.masked_fill(batch.labels_NT == self._pad_id, _NO_LABEL),
         ).loss
         return result
-
-
-Trainer = _DragomanTrainer | _HuggingFaceTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
