@@ -64,14 +64,16 @@ class EngineSpec:
 
     def load(self, folder: Path, threads: int, device: str) -> Engine:
         """Make the engine from its weights."""
-        from benchmarks.engines import runners
+        from benchmarks.engines import loaded
 
         makers: dict[str, Callable[[Path, str, int, str], Engine]] = {
-            "dragoman-torch": runners.torch_reference,
-            "hugging-face": runners.HuggingFaceEngine,
-            "ctranslate2": runners.CTranslate2Engine,
+            "dragoman-native": loaded.dragoman,
+            "dragoman-graphs": loaded.dragoman,
+            "dragoman-torch": loaded.torch_reference,
+            "hugging-face": loaded.HuggingFaceEngine,
+            "ctranslate2": loaded.CTranslate2Engine,
         }
-        return makers.get(self.engine, runners.dragoman)(folder, self.precision, threads, device)
+        return makers[self.engine](folder, self.precision, threads, device)
 
 
 def _native_is_built() -> bool:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import ENGINES
+from benchmarks.engines import ENGINES, EngineSpec
+from benchmarks.engines.loaded import torch_reference
 from benchmarks.engines.process import EngineProcess
-from benchmarks.engines.runners import torch_reference
 from benchmarks.engines.weights import FIRST_WORD, SHAPES, random_checkpoint
 from benchmarks.harness.texts import random_sentences
 from model.decode_request import DecodeOptions
@@ -38,3 +38,8 @@ def test_a_random_network_writes_words_up_to_the_limit_in_a_process_as_well(fold
         answers, seconds = apart.decode(sources, GREEDY, 5)
     assert answers == translations
     assert seconds > 0
+
+
+def test_a_misspelt_engine_is_an_error_and_not_ours(folder: Path) -> None:
+    with pytest.raises(KeyError, match="dragoman-nativ"):
+        EngineSpec(engine="dragoman-nativ", precision="float32", devices=("cpu",)).load(folder, 1, "cpu")
