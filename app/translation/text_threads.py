@@ -27,7 +27,7 @@ class TextThreads:
     """
 
     def __init__(self, count: int) -> None:
-        self._free = FairSemaphore(count)
+        self._permits = FairSemaphore(count)
 
     async def run(
         self, work: Callable[[], Result], *, client: str, size: int, deadline: float | None = None
@@ -54,10 +54,10 @@ class TextThreads:
             raise DeadlinePassedError from None
 
     async def _run_on_thread(self, work: Callable[[], Result], client: str, size: int) -> Result:
-        await self._free.acquire(client, size)
+        await self._permits.acquire(client, size)
         try:
-            done = start(partial(copy_context().run, work), name="text", ended=self._free.release)
+            done = start(partial(copy_context().run, work), name="text", ended=self._permits.release)
         except RuntimeError:
-            self._free.release()
+            self._permits.release()
             raise
         return await done

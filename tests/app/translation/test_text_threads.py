@@ -27,7 +27,7 @@ async def test_long_texts_have_a_thread_and_short_ones_none() -> None:
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0, client="a", size=LONG)
     await asyncio.sleep(0.01)
-    assert threads._free.free == 2
+    assert threads._permits.free == 2
 
 
 async def test_a_modest_client_does_not_wait_for_all_work_of_another() -> None:
@@ -82,8 +82,8 @@ def test_no_thread_is_lost_whoever_is_cancelled(count: int, calls: list[tuple[st
                 tasks[len(tasks) // 2].cancel()
         gate.set()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: threads._free.free >= count)
-        assert threads._free.free == count
-        assert len(threads._free._waiting) == 0
+        await until(lambda: threads._permits.free >= count)
+        assert threads._permits.free == count
+        assert len(threads._permits._waiting) == 0
 
     asyncio.run(play())
