@@ -1,7 +1,6 @@
-"""Work in daemon threads, which do not delay the end of the process, and the memory that work leaves."""
+"""Work in daemon threads, which do not delay the end of the process."""
 
 import asyncio
-import ctypes
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,14 +46,6 @@ def start(
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return done
-
-
-def release_memory() -> None:
-    """Returns memory that was freed to the system."""
-    # glibc keeps free memory for later; other C libraries have no such function.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _tell(

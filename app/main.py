@@ -22,6 +22,7 @@ from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
 from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.reloading import Reloader
+from app.memory import limit_collections
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ def create_app(
 @asynccontextmanager
 async def _serving(context: Context, backend: Backend | None, connect: Connect) -> AsyncIterator[None]:
     """Load the models, serve as long as the block lasts, and close everything, even after a failure."""
+    limit_collections()
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)

@@ -9,8 +9,8 @@ from app.background import in_background
 from app.lifecycle.phase import InFlightEpoch, Lifecycle
 from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.registry import ModelRegistry
-from app.lifecycle.warm_up import reclaim_memory
 from app.lifecycle.watchdog import Watchdog
+from app.memory import reclaim_memory
 from app.scheduling.scheduler import Scheduler
 from app.settings import Settings
 from app.telemetry.metrics import Metrics

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final
 
 from app.backend import Backend, LoadedModel, Model
-from app.background import in_background, release_memory, start
+from app.background import in_background, start
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.lifecycle.warm_up import load_verified
+from app.memory import release_memory
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current

@@ -15,7 +15,7 @@ from app.background import in_background
 from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.phase import Lifecycle, Phase
 from app.lifecycle.processes import ServiceProcess
-from app.lifecycle.warm_up import reclaim_memory
+from app.memory import reclaim_memory
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import Metrics
 from model.checkpoint.paths import served_folders

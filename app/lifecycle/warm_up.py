@@ -1,11 +1,9 @@
 """Loading a model until it may serve: its files, its engines, and its self-test sentences."""
 
 import dataclasses
-import gc
 from collections.abc import Sequence
 
 from app.backend import Backend, Engine, LoadedModel, Model
-from app.background import release_memory
 from model.checkpoint.self_test import require_self_test
 from model.decode_request import DecodeRequest
 from model.decoding.runner import SilentObserver
@@ -15,23 +13,6 @@ from model.text.tokenizer import Tokenizer
 
 _TEXT = "Congratulations, everything is ready."
 _LONGEST = 16
-# Requests in progress hold some ten thousand objects, which would be looked at again and again.
-_YOUNG_OBJECTS = 10_000
-_YOUNG_COLLECTIONS = 2
-
-
-def reclaim_memory() -> None:
-    """Collect garbage, and return free memory to the system; takes some hundredths of a second.
-
-    Later collections leave out what is there now. They stop all threads while they look at objects, so an
-    older generation is collected after two younger ones, before it is large.
-    """
-    gc.unfreeze()
-    gc.collect()
-    # What lives as long as the models: modules, schemas, vocabularies.
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS)
-    release_memory()
 
 
 def load_verified(backend: Backend, model: Model) -> LoadedModel:

@@ -10,8 +10,9 @@ from functools import partial
 from itertools import islice
 
 from app.backend import Leases, Model
-from app.background import in_background, release_memory
+from app.background import in_background
 from app.errors import DeadlinePassedError, UnavailableError
+from app.memory import release_memory
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current

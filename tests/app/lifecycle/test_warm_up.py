@@ -1,12 +1,9 @@
-"""Loading until a model may serve: each engine translates first; and the memory that it leaves."""
-
-import gc
-import weakref
+"""Loading until a model may serve: each engine translates first."""
 
 import pytest
 
 from app.backend import LoadedModel, Model
-from app.lifecycle.warm_up import load_verified, reclaim_memory
+from app.lifecycle.warm_up import load_verified
 from app.main import create_app
 from app.settings import Settings
 from model.errors import CheckpointError, DecodingError
@@ -66,34 +63,3 @@ def test_a_model_is_not_used_without_its_memory() -> None:
     with pytest.raises(RuntimeError, match="model tiny is used without a lease"):
         _ = model.tokenizer
     assert isinstance(model, Model)
-
-
-async def test_reference_cycles_are_freed() -> None:
-    class Cycle:
-        def __init__(self) -> None:
-            self.itself = self
-
-    cycle = Cycle()
-    seen = weakref.ref(cycle)
-    del cycle
-    reclaim_memory()
-    assert seen() is None
-
-
-async def test_no_collection_of_new_objects_looks_at_many() -> None:
-    reclaim_memory()
-    numbers: list[int] = []
-
-    def note(phase: str, about: dict[str, int]) -> None:
-        generations = range(about["generation"] + 1)
-        if phase == "start" and about["generation"] < 2:
-            numbers.append(sum(len(gc.get_objects(each)) for each in generations))
-
-    gc.callbacks.append(note)
-    try:
-        kept = [[number] for number in range(200_000)]
-    finally:
-        gc.callbacks.remove(note)
-    assert len(kept) == 200_000
-    assert len(numbers) > 10
-    assert max(numbers) < 50_000
