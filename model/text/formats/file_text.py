@@ -1,7 +1,9 @@
 """The texts of a file, and how to rebuild the file from their translations."""
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,10 +15,35 @@ _SAMPLE_CHARACTERS: Final = 2_000
 _TAG = re.compile("<[^<>]*>")
 _HTML_TAG = re.compile(r"<html(?=\s)[^<>]*>", re.IGNORECASE)
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*)(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
-_CHARSET = re.compile(
-    r"""(<meta(?=\s)[^<>]*\scharset\s*=\s*["']?|<meta(?=\s)[^<>]*;\s*charset=)[\w-]+""", re.IGNORECASE
+_META_CHARSET = re.compile(
+    r"""(<meta(?=\s)[^<>]*\scharset\s*=\s*["']?|<meta(?=\s)[^<>]*;\s*charset=)([\w.:-]{1,40})""",
+    re.IGNORECASE | re.ASCII,
 )
+_XML_CHARSET = re.compile(
+    r"""(\A\ufeff?\s*<\?xml(?=\s)[^<>]*\sencoding\s*=\s*["'])([\w.:-]{1,40})""", re.ASCII
+)
+# A comment without an end extends to the end of the file; the possessive quantifier keeps that linear.
+_COMMENT = re.compile("<!--(?:(?!-->).)*+", re.DOTALL)
+_BYTE_ORDER_MARKS: Final = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+# Of older charsets browsers read the larger one that replaced them.
+_REPLACED_BY: Final = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+# What every charset leaves as it is; EBCDIC and Python's own encodings (`idna`, `unicode_escape`, …) do not.
+_ASCII: Final = rb"<a b='1'>+AGE- \u0041 .xn--bcher-kva.</a>"
 _TWO_BEYOND_ASCII = re.compile(rb"[\x80-\xff]{2}")
+# Such as the Polish "było", which reads "by³o" in Windows-1252.
+_SIGN_IN_WORD = re.compile(rb"[A-Za-z][\xa1-\xa6\xa8\xac\xaf\xb1-\xb6\xb8\xb9\xbc-\xbf][a-z]")
 
 
 class FileError(InputError):
@@ -66,21 +93,60 @@ def decoded(content: bytes) -> str:
     """Returns the text of a file in UTF-8, in UTF-16 with a byte order mark, or in Windows-1252.
 
     Windows-1252, of which Latin-1 is a part, has no sign by which to know it. A text that is not in UTF-8 is
-    taken for it if no two letters beyond ASCII follow each other, which in other encodings they mostly do.
+    taken for it unless two letters beyond ASCII follow each other or a sign stands within a word, as in other
+    encodings they mostly do.
 
     Raises:
         FileError: If it is none of them.
     """
-    is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    is_other = _TWO_BEYOND_ASCII.search(content) or _SIGN_IN_WORD.search(content)
+    marked = _marked(content)
+    for charset in [marked] if marked else ["utf-8"] if is_other else ["utf-8", "cp1252"]:
+        with suppress(UnicodeError):
+            return _strictly(content, charset)
+    raise FileError("must be in UTF-8")
+
+
+def decoded_markup(content: bytes, *, is_html: bool = False) -> str:
+    """Returns an XML or HTML file, decoded as it declares; without a declaration as `decoded`.
+
+    A byte order mark counts more than the XML declaration, and that more than an element `meta` of HTML.
+
+    Raises:
+        FileError: If it is not in that charset, or no such charset is known.
+    """
+    text = content.decode("latin-1")
+    declared = _XML_CHARSET.search(text)
+    if declared is None and is_html:
+        declared = _META_CHARSET.search(_COMMENT.sub("", text))
+    if declared is None or _marked(content):
+        return decoded(content)
     try:
-        text = content.decode("utf-16" if is_wide else "utf-8")
-    except UnicodeDecodeError:
-        if is_wide or _TWO_BEYOND_ASCII.search(content):
-            raise FileError("must be in UTF-8") from None
-        text = content.decode("cp1252", errors="replace")
+        return _strictly(content, _codec(declared[2]))
+    except UnicodeError:
+        raise FileError("is not in the charset that it declares") from None
+
+
+def _marked(content: bytes) -> str | None:
+    return next((charset for mark, charset in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
+
+
+def _strictly(content: bytes, charset: str) -> str:
+    text = content.decode(charset)
     if "\0" in text:
         raise FileError("must be a text, but holds NUL characters")
     return text
+
+
+def _codec(charset: str) -> str:
+    """Returns Python's name of the charset that a declaration in ASCII names."""
+    with suppress(LookupError, UnicodeError):
+        codec = codecs.lookup(charset).name
+        if codec.startswith(("utf-16", "utf-32")):  # in which the declaration would not be in ASCII
+            return "utf-8"
+        if _ASCII.decode(codec) == _ASCII.decode():
+            return _REPLACED_BY.get(codec, codec)
+    raise FileError("declares a charset that is not known, and must be in UTF-8")
 
 
 def labelled(page: str, language: str) -> str:
@@ -91,4 +157,11 @@ def labelled(page: str, language: str) -> str:
         language: Code of its language.
     """
     page = _HTML_TAG.sub(lambda tag: _LANGUAGE.sub(rf'\g<1>"{language}"', tag[0]), page, count=1)
-    return _CHARSET.sub(r"\g<1>utf-8", page)
+    return _META_CHARSET.sub(r"\g<1>utf-8", declared_utf_8(page))
+
+
+def declared_utf_8(document: str) -> str:
+    """Returns an XML document whose declaration, if it names a charset, names UTF-8."""
+    return _XML_CHARSET.sub(
+        lambda found: found[0] if found[2].lower() == "utf-8" else f"{found[1]}UTF-8", document
+    )

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple, Self
 
 from model.text.formats.archives import ARCHIVES, archived
-from model.text.formats.file_text import FileError, FileText, decoded, labelled
+from model.text.formats.file_text import FileError, FileText, decoded, decoded_markup, labelled
 from model.text.formats.markdown import markdown
 from model.text.formats.markup_syntax import HTML
 from model.text.formats.subtitles import subtitles
@@ -25,7 +25,7 @@ _STOP: Final = re.compile(r"[.!?:…。！？：][\"'»”’)\]]*\Z")
 
 def html(content: bytes, target: str) -> FileText:
     """Returns an HTML document as one text; the translated one says that it is in the target language."""
-    page = decoded(content)
+    page = decoded_markup(content, is_html=True)
     return FileText((page,), lambda texts: labelled(texts[0], target).encode(), markup=HTML, joins_lines=True)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from model.text.formats.file_text import FileError, FileText, decoded
+from model.text.formats.file_text import FileError, FileText, declared_utf_8, decoded_markup
 from model.text.formats.markup_syntax import XML, closes_itself, has_translate_no
 
 # The elements that decide what a text is, in comments and CDATA sections not at all. A comment without an end
@@ -76,9 +76,10 @@ def xliff(content: bytes, target: str) -> FileText:
         target: Code of the language that it is translated into, which the file names unless it names one.
 
     Raises:
-        FileError: If it is no XLIFF file, is cut short, or declares entities.
+        FileError: If it is no XLIFF file, is cut short, is not in the charset that it declares, or declares
+            entities.
     """
-    source = decoded(content).removeprefix("\ufeff")
+    source = declared_utf_8(decoded_markup(content).removeprefix("\ufeff"))
     if not any(tag["name"] == "xliff" and tag["end"] for tag in _TAG.finditer(source)):
         raise FileError("must be XLIFF, but has no complete element `xliff`")
     if "<!ENTITY" in source:

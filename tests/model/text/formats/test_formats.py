@@ -4,6 +4,7 @@ import io
 import re
 import tracemalloc
 import zipfile
+from xml.etree import ElementTree
 
 import pytest
 
@@ -123,6 +124,60 @@ def test_a_text_in_windows_1252_becomes_utf_8() -> None:
     page = '<html><meta http-equiv=a content="text/html; charset=iso-8859-1"><p>été</p></html>'
     expected = page.replace("iso-8859-1", "utf-8").replace("été", "ÉTÉ")
     assert shouted(".html", page.encode("latin-1")).decode() == expected
+
+
+POLISH = "Zażółć gęślą jaźń, było tak"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        '<html><meta charset="{}">',
+        "<!-- <meta charset=koi8-r> --><meta http-equiv=a content='text/html; charset={}'>",
+        "<?xml version='1.0' encoding='{}'?><html><meta charset='{}'>",
+    ],
+)
+@pytest.mark.parametrize("charset", ["iso-8859-2", "windows-1250", "UTF-16"])
+def test_a_page_is_read_in_the_charset_that_it_declares(charset: str, start: str) -> None:
+    page = start.format(charset, charset) + f"<p>{POLISH}</p></html>"
+    written = shouted(".html", page.encode(charset)).decode()
+    assert f"<p>{POLISH.upper()}</p>" in written
+    assert charset not in written
+    if written.startswith("<?xml"):
+        fragment = written.replace("'utf-8'>", "'utf-8'/>").encode()
+        assert ElementTree.fromstring(fragment).findtext("p") == POLISH.upper()
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("utf-8", "été".encode("latin-1")),
+        ("ascii", b"\x81"),
+        ("no-such", b"a"),
+        ("idna", b"a"),
+        ("unicode_escape", b"a"),
+        ("hex", b"61"),
+        ("cp500", b"a"),
+    ],
+)
+def test_a_page_that_is_not_in_the_charset_that_it_declares_is_refused(charset: str, text: bytes) -> None:
+    with pytest.raises(FileError, match="charset"):
+        read_file(".html", f"<meta charset={charset}>".encode() + text, "fr")
+
+
+@pytest.mark.parametrize("start", ["<!--", "<meta ", "<meta charset", "<?xml version='1.0' ", "; charset "])
+def test_looking_for_a_declaration_takes_linear_time(start: str) -> None:
+    """In quadratic time one of these would take minutes."""
+    page = "<meta " + start * (300_000 // len(start))
+    assert read_file(".html", page.encode(), "fr").texts == (page,)
+
+
+@pytest.mark.parametrize("text", ["Tak było wczoraj", "Zażółć gęślą jaźń"])
+@pytest.mark.parametrize("charset", ["cp1250", "iso-8859-2"])
+def test_a_text_in_another_charset_than_windows_1252_is_refused(charset: str, text: str) -> None:
+    for content in (text.encode(charset), b"caf\x81 open"):
+        with pytest.raises(FileError, match="UTF-8"):
+            read_file(".txt", content, "fr")
 
 
 def test_a_translated_page_and_book_name_their_language() -> None:

@@ -1,6 +1,7 @@
 """XLIFF: sources become targets; everything else stays."""
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -51,6 +52,31 @@ def test_sources_of_version_2_become_targets() -> None:
     target = '<x:target>GOOD <x:pc id="1">DAY</x:pc></x:target>'
     expected = expected.replace("</x:source></x:segment>", f"</x:source>{target}</x:segment>")
     assert shouted(".xliff", SECOND.encode()).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("charset", "source"),
+    [
+        ("ISO-8859-1", "Un café ici"),
+        ("windows-1252", "créée – été…"),
+        ("iso-8859-2", "Zażółć gęślą jaźń"),
+        ("KOI8-R", "Привет"),
+        ("Shift_JIS", "①日本"),
+        ("UTF-16", "Un café ici"),
+        ("utf-8", "Un café ici"),
+    ],
+)
+def test_a_file_of_any_charset_is_read_and_comes_back_in_what_it_declares(charset: str, source: str) -> None:
+    document = (
+        f"<?xml version='1.0' encoding='{charset}' ?><xliff version='1.2'><file original='a'><body>"
+        f"<trans-unit id='1'><source>{source}</source></trans-unit></body></file></xliff>"
+    )
+    encoded = document.encode("cp932" if charset == "Shift_JIS" else charset)
+    assert read_file(".xlf", encoded, "fr").texts == (source,)
+    written = shouted(".xlf", encoded)
+    root = ElementTree.fromstring(written)
+    assert [root.findtext(f".//{name}") for name in ("source", "target")] == [source, source.upper()]
+    assert (b"encoding='utf-8' ?>" if charset == "utf-8" else b"encoding='UTF-8' ?>") in written
 
 
 def test_sentences_continue_over_elements_within_a_line() -> None:
