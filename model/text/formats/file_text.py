@@ -108,7 +108,7 @@ def decoded(content: bytes) -> str:
 
 
 def decoded_markup(content: bytes, *, is_html: bool = False) -> str:
-    """Returns an XML or HTML file, decoded as it declares; without a declaration as `decoded`.
+    """Returns an XML or HTML file in UTF-8, or decoded as it declares; without a declaration as `decoded`.
 
     A byte order mark counts more than the XML declaration, and that more than an element `meta` of HTML.
 
@@ -121,10 +121,12 @@ def decoded_markup(content: bytes, *, is_html: bool = False) -> str:
         declared = _META_CHARSET.search(_COMMENT.sub("", text))
     if declared is None or _marked(content):
         return decoded(content)
-    try:
-        return _strictly(content, _codec(declared[2]))
-    except UnicodeError:
-        raise FileError("is not in the charset that it declares") from None
+    codec = _codec(declared[2])
+    # Letters beyond ASCII that are valid UTF-8 are nothing else, even where an old declaration was left.
+    for charset in [codec] if content.isascii() else ["utf-8", codec]:
+        with suppress(UnicodeError):
+            return _strictly(content, charset)
+    raise FileError("is not in the charset that it declares")
 
 
 def _marked(content: bytes) -> str | None:

@@ -148,6 +148,11 @@ def test_a_page_is_read_in_the_charset_that_it_declares(charset: str, start: str
         assert ElementTree.fromstring(fragment).findtext("p") == POLISH.upper()
 
 
+def test_a_page_in_utf_8_whose_declaration_is_old_is_read_in_utf_8() -> None:
+    page = f"<html><meta charset=iso-8859-2><p>{POLISH}</p></html>"
+    assert f"<p>{POLISH.upper()}</p>" in shouted(".html", page.encode()).decode()
+
+
 @pytest.mark.parametrize(
     ("charset", "text"),
     [
