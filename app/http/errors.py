@@ -222,7 +222,7 @@ def respond(error: Exception, request: Request) -> JSONResponse:
     if refusal.status == 500:
         logger.error("request failed", exc_info=error)
     elif refusal.status != CLIENT_GONE:
-        request.app.state.context.metrics.count("rejected", refusal.code)
+        request.app.state.context.metrics.count_rejection(refusal.code)
     body = ErrorBody(
         error=str(refusal),
         code=refusal.code,

@@ -206,7 +206,7 @@ class RequestContextMiddleware:
         code = request.end(endpoint if endpoint in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
         if code is not None:
-            metrics.count("rejected", code)
+            metrics.count_rejection(code)
         metrics.count_finished(request.endpoint, request.status, request.outcome, request.seconds)
         trace = {} if tracing is None else {"trace_id": tracing.record(request)}
         if logger.isEnabledFor(level := request.level):

@@ -360,7 +360,7 @@ class ModelRegistry:
         model.loaded = None
         if entry.idling is not None:
             entry.idling.cancel()
-        self._metrics.count("model_evictions", reason)
+        self._metrics.count_eviction(reason)
         self._metrics.show_models(self.models)
         logger.info("model dropped", extra={"model": model.card.name, "reason": reason})
         try:

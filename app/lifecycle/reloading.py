@@ -17,7 +17,7 @@ from app.lifecycle.phase import Lifecycle, Phase
 from app.lifecycle.processes import ServiceProcess
 from app.memory import reclaim_memory
 from app.telemetry.logs import describe_failure
-from app.telemetry.metrics import Metrics
+from app.telemetry.metrics import Metrics, ReloadOutcome
 from model.checkpoint.paths import served_folders
 from model.errors import ConfigError
 
@@ -124,11 +124,11 @@ class Reloader:
                 logger.info("reload postponed; checkpoint files changed while they were loaded")
             else:
                 logger.error("reload failed; the current models go on", extra=describe_failure(failure))
-                self._metrics.count("reloads", "failed")
+                self._metrics.count_reload("failed")
         else:
-            outcome = "replaced" if is_new else "unchanged"
+            outcome: ReloadOutcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome, **self._active_models.describe()})
-            self._metrics.count("reloads", outcome)
+            self._metrics.count_reload(outcome)
         await self._retire()
 
     async def _is_still_changing(self) -> bool:

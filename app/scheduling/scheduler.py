@@ -259,7 +259,7 @@ class Scheduler:
             self._rate.record(sum(job.cost for job, _ in results.finished), seconds)
         for _, outcome in results.finished:
             if (reason := failure_reason(outcome)) is not None:
-                self._metrics.count("failed_sentences", reason)
+                self._metrics.count_failed_sentence(reason)
         if (results.finished or results.grown) and self._loop is not None:
             self._results.append(results)
             if not self._is_resolve_due:

@@ -20,111 +20,21 @@ from prometheus_client.samples import Sample
 
 from app.backend import Model
 from app.telemetry.shared_metrics import SharedMetrics
-from model.translation.quality_checks import KINDS
+from model.translation.quality_checks import KINDS, Kind
 
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
 UNMATCHED: Final = "unmatched"
 """The endpoint label of all paths that the service does not have."""
-RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
+ReloadOutcome = Literal["replaced", "unchanged", "failed"]
 FailureReason = Literal["non_finite", "out_of_memory", "fault"]
 LoadOutcome = Literal["loaded", "failed"]
 EvictionReason = Literal["memory", "idle", "removed"]
 SecondAttemptOutcome = Literal["kept", "discarded", "impossible"]
-Event = Literal[
-    "rejected",
-    "failed_sentences",
-    "degenerate_output",
-    "degenerate_retries",
-    "model_evictions",
-    "reloads",
-]
-"""The counters that `Metrics.count` counts in: one label each, with values of a closed set."""
 Readable = Literal["gpu_memory_bytes", "cuda_graphs", "requests_by_key"]
 """The metrics that `Metrics.watch` reads: one label each, whose values may disappear."""
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-# Kind, name, help, labels, in the order of the documentation.
-_METRICS: Final[Sequence[tuple[str, ...]]] = (
-    ("gauge", "ready", "1 while requests are served; 0 while loading, stuck or shutting down."),
-    (
-        "counter",
-        "requests",
-        "Finished requests; status 499: the client closed the connection.",
-        "endpoint",
-        "status",
-    ),
-    (
-        "histogram",
-        "request_duration_seconds",
-        "Time from the request's head to the end of the answer.",
-        "endpoint",
-    ),
-    ("counter", "accepted", "Requests that arrived, including those refused unread."),
-    ("counter", "outcomes", "Accepted requests by how they ended.", "outcome"),
-    ("gauge", "requests_in_flight", "Requests in progress."),
-    ("gauge", "workers", "Decoding threads."),
-    ("histogram", "queue_wait_seconds", "Time that a sentence waits for an engine."),
-    ("gauge", "queue_depth", "Sentences in the queue."),
-    ("gauge", "queued_tokens", "Source tokens in the queue, multiplied by the beam size."),
-    ("gauge", "queued_tokens_limit", "Upper limit of queued_tokens."),
-    ("histogram", "decode_step_seconds", "One decoder step, which adds a token to every running hypothesis."),
-    ("histogram", "batch_sentences", "Sentences in the running batch, observed at each step."),
-    ("histogram", "batch_rows", "Hypotheses in the running batch, observed at each step."),
-    ("histogram", "encode_seconds", "One encoder pass over the sentences that join together."),
-    ("histogram", "time_to_first_token_seconds", "Time from leaving the queue to the first token."),
-    ("counter", "source_tokens", "Source tokens translated.", "pair"),
-    ("counter", "target_tokens", "Target tokens produced.", "pair"),
-    (
-        "counter",
-        "rejected",
-        "Requests refused, ended by their deadline or cut off in a stream, by error code.",
-        "reason",
-    ),
-    ("counter", "cancelled", "Sentences dropped because their request was cancelled.", "stage"),
-    ("counter", "failed_sentences", "Sentences that could not be decoded.", "reason"),
-    (
-        "counter",
-        "engine_stuck",
-        "Times an engine made no step for DRAGOMAN_WATCHDOG_SECONDS although it had work.",
-    ),
-    ("counter", "reloads", "Reloads of the checkpoints.", "outcome"),
-    ("counter", "degenerate_output", "First translations that look broken.", "kind"),
-    ("counter", "degenerate_retries", "Second attempts at translations that look broken.", "outcome"),
-    ("counter", "model_loads", "Attempts to load a checkpoint.", "outcome"),
-    ("histogram", "model_load_duration_seconds", "Time to load and verify a checkpoint."),
-    ("counter", "model_evictions", "Checkpoints that left memory.", "reason"),
-    ("gauge", "models_listed", "Checkpoints that requests may ask for."),
-    ("gauge", "models_loaded", "Checkpoints in memory."),
-    ("gauge", "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"),
-    ("gauge", "model_memory_bytes", "Memory of each loaded checkpoint.", "name"),
-    ("gauge", "model_memory_limit_bytes", "Upper limit of the sum of model_memory_bytes; 0 without a limit."),
-    ("gauge", "model_load_seconds", "Time to load all loaded checkpoints."),
-)
-# The values of labels that are shown from the start: a rate needs a zero before the first event.
-_FROM_START: Final[Mapping[str, Iterable[str]]] = {
-    "outcomes": OUTCOMES,
-    "cancelled": ("queued", "decoding"),
-    "failed_sentences": get_args(FailureReason),
-    "reloads": RELOAD_OUTCOMES,
-    "degenerate_output": KINDS,
-    "degenerate_retries": get_args(SecondAttemptOutcome),
-    "model_loads": get_args(LoadOutcome),
-    "model_evictions": get_args(EvictionReason),
-}
-# Of several processes the highest value is shown; the values of other gauges are added up.
-_HIGHEST: Final = ("ready", "models_listed", "models_loaded", "model_info", "model_load_seconds")
-# Read at each scrape; empty on a CPU, and without API keys.
-_READ: Final[Mapping[Readable, tuple[str, str]]] = {
-    "gpu_memory_bytes": ("Accelerator memory.", "kind"),
-    "cuda_graphs": (
-        "Shapes of decoder steps on a GPU: recorded ones, and eager ones, whose recording failed.",
-        "state",
-    ),
-    "requests_by_key": ("Admitted requests by the name of their API key.", "name"),
-}
-_READ_COUNTERS: Final = ("requests_by_key",)
 
 # The time at which a series began is not needed, and would double the number of series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -147,53 +57,155 @@ class Metrics:
         self._shown: dict[Gauge, Collection[tuple[str, ...]]] = {}
         if shared is None:
             ProcessCollector(registry=self.registry)
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
-        for kind, name, *row in _METRICS:
-            if kind == "counter":
-                self._counters[name] = self._counter(name, *row)
-            elif kind == "gauge":
-                self._gauges[name] = self._gauge(name, *row)
-            else:
-                self._histograms[name] = self._histogram(name, *row)
-        self._read = {name: self._collector(name, *row) for name, row in _READ.items()}
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
-        self._series = cache(self._find_series)
-        self._duration = cache(self._histograms["request_duration_seconds"].labels)
-        for name, values in _FROM_START.items():
-            self._begin_at_zero(name, values)
+        self._series = cache(Counter.labels)
+        # In the order of the documentation.
+        self._ready = self._gauge(
+            "ready", "1 while requests are served; 0 while loading, stuck or shutting down.", mode="livemax"
+        )
+        self._requests = self._counter(
+            "requests",
+            "Finished requests; status 499: the client closed the connection.",
+            "endpoint",
+            "status",
+        )
+        self._request_duration = self._histogram(
+            "request_duration_seconds", "Time from the request's head to the end of the answer.", "endpoint"
+        )
+        self._accepted = self._counter("accepted", "Requests that arrived, including those refused unread.")
+        self._outcomes = self._counter(
+            "outcomes", "Accepted requests by how they ended.", "outcome", first=OUTCOMES
+        )
+        self._in_flight = self._gauge("requests_in_flight", "Requests in progress.")
+        self._workers = self._gauge("workers", "Decoding threads.")
+        self._queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
+        self._queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
+        self._queued_tokens = self._gauge(
+            "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
+        )
+        self._queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
+        self._decode_step = self._histogram(
+            "decode_step_seconds", "One decoder step, which adds a token to every running hypothesis."
+        )
+        self._batch_sentences = self._histogram(
+            "batch_sentences", "Sentences in the running batch, observed at each step.", buckets=_SIZES
+        )
+        self._batch_rows = self._histogram(
+            "batch_rows", "Hypotheses in the running batch, observed at each step.", buckets=_SIZES
+        )
+        self._encode = self._histogram(
+            "encode_seconds", "One encoder pass over the sentences that join together."
+        )
+        self._time_to_first_token = self._histogram(
+            "time_to_first_token_seconds", "Time from leaving the queue to the first token."
+        )
+        self._source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
+        self._target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
+        self._rejected = self._counter(
+            "rejected",
+            "Requests refused, ended by their deadline or cut off in a stream, by error code.",
+            "reason",
+        )
+        self._cancelled = self._counter(
+            "cancelled",
+            "Sentences dropped because their request was cancelled.",
+            "stage",
+            first=("queued", "decoding"),
+        )
+        self._failed_sentences = self._counter(
+            "failed_sentences",
+            "Sentences that could not be decoded.",
+            "reason",
+            first=get_args(FailureReason),
+        )
+        self._engine_stuck = self._counter(
+            "engine_stuck", "Times an engine made no step for DRAGOMAN_WATCHDOG_SECONDS although it had work."
+        )
+        self._reloads = self._counter(
+            "reloads", "Reloads of the checkpoints.", "outcome", first=get_args(ReloadOutcome)
+        )
+        self._degenerate_output = self._counter(
+            "degenerate_output", "First translations that look broken.", "kind", first=KINDS
+        )
+        self._degenerate_retries = self._counter(
+            "degenerate_retries",
+            "Second attempts at translations that look broken.",
+            "outcome",
+            first=get_args(SecondAttemptOutcome),
+        )
+        self._model_loads = self._counter(
+            "model_loads", "Attempts to load a checkpoint.", "outcome", first=get_args(LoadOutcome)
+        )
+        self._model_load_duration = self._histogram(
+            "model_load_duration_seconds", "Time to load and verify a checkpoint."
+        )
+        self._model_evictions = self._counter(
+            "model_evictions", "Checkpoints that left memory.", "reason", first=get_args(EvictionReason)
+        )
+        self._models_listed = self._gauge(
+            "models_listed", "Checkpoints that requests may ask for.", mode="livemax"
+        )
+        self._models_loaded = self._gauge("models_loaded", "Checkpoints in memory.", mode="livemax")
+        self._model_info = self._gauge(
+            "model_info",
+            "Loaded checkpoints.",
+            "name",
+            "version",
+            "checksum",
+            "device",
+            "precision",
+            mode="livemax",
+        )
+        self._model_memory = self._gauge("model_memory_bytes", "Memory of each loaded checkpoint.", "name")
+        self._model_memory_limit = self._gauge(
+            "model_memory_limit_bytes", "Upper limit of the sum of model_memory_bytes; 0 without a limit."
+        )
+        self._model_load_seconds = self._gauge(
+            "model_load_seconds", "Time to load all loaded checkpoints.", mode="livemax"
+        )
+        # Read at each scrape; empty on a CPU, and without API keys.
+        self._read: dict[Readable, _ReadCollector] = {}
+        self._readable("gpu_memory_bytes", "Accelerator memory.", "kind")
+        self._readable(
+            "cuda_graphs",
+            "Shapes of decoder steps on a GPU: recorded ones, and eager ones, whose recording failed.",
+            "state",
+        )
+        self._readable(
+            "requests_by_key", "Admitted requests by the name of their API key.", "name", is_counter=True
+        )
+        self._duration = cache(self._request_duration.labels)
         self._count_lost()
 
     def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
         """Show these paths with this status from the start: a rate needs a zero before the first request."""
         for endpoint in endpoints:
-            self._series("requests", endpoint, str(status))
+            self._series(self._requests, endpoint, str(status))
             self._duration(endpoint)
 
     def expect_rejections(self, codes: Iterable[str]) -> None:
         """Show these error codes from the start."""
-        self._begin_at_zero("rejected", codes)
+        self._begin_at_zero(self._rejected, codes)
 
     def watch_process(self, *, is_ready: Callable[[], bool], in_flight: Callable[[], int]) -> None:
         """Read whether the process is ready and its requests in flight at each scrape."""
-        self._set_function("ready", is_ready)
+        self._set_function(self._ready, is_ready)
         if self._shared is None:
-            self._set_function("requests_in_flight", in_flight)
+            self._set_function(self._in_flight, in_flight)
 
     def watch_queue(
         self, depth: Callable[[], int], tokens: Callable[[], int], *, max_tokens: int, workers: int
     ) -> None:
         """Show these workers and the limit of their queue, and read the queue's gauges at each scrape."""
-        self._gauges["workers"].set(workers)
-        self._gauges["queued_tokens_limit"].set(max_tokens)
-        self._set_function("queue_depth", depth)
-        self._set_function("queued_tokens", tokens)
+        self._workers.set(workers)
+        self._queued_tokens_limit.set(max_tokens)
+        self._set_function(self._queue_depth, depth)
+        self._set_function(self._queued_tokens, tokens)
 
     @property
     def queued_tokens(self) -> float:
         """Source tokens in the queue, multiplied by the beam size."""
-        (family,) = self._gauges["queued_tokens"].collect()
+        (family,) = self._queued_tokens.collect()
         return family.samples[0].value
 
     def watch(self, name: Readable, read: Callable[[], Mapping[str, int]]) -> None:
@@ -211,13 +223,13 @@ class Metrics:
             models: All checkpoints.
             max_bytes: Most memory of the loaded ones; 0 for no limit.
         """
-        self._gauges["models_listed"].set(len(models))
-        self._gauges["model_memory_limit_bytes"].set(max_bytes)
+        self._models_listed.set(len(models))
+        self._model_memory_limit.set(max_bytes)
         # The series of many pairs would fill every scrape, so that these begin with their first text.
         cards = [model.card for model in models if not model.card.sides]
         pairs = ["-".join(pair) for card in cards for pair in card.pairs]
-        self._begin_at_zero("source_tokens", pairs)
-        self._begin_at_zero("target_tokens", pairs)
+        self._begin_at_zero(self._source_tokens, pairs)
+        self._begin_at_zero(self._target_tokens, pairs)
 
     def show_models(self, models: Iterable[Model]) -> None:
         """Show which of these checkpoints are loaded, in place of those shown before."""
@@ -226,66 +238,81 @@ class Metrics:
             (model.card.name, model.version, model.checksum, model.device, model.precision)
             for model, _ in loaded
         ]
-        self._replace("model_info", dict.fromkeys(described, 1))
-        self._replace("model_memory_bytes", {(model.card.name,): each.memory_bytes for model, each in loaded})
-        self._gauges["models_loaded"].set(len(loaded))
-        self._gauges["model_load_seconds"].set(sum(each.seconds for _, each in loaded))
+        self._replace(self._model_info, dict.fromkeys(described, 1))
+        self._replace(self._model_memory, {(model.card.name,): each.memory_bytes for model, each in loaded})
+        self._models_loaded.set(len(loaded))
+        self._model_load_seconds.set(sum(each.seconds for _, each in loaded))
 
-    def count(self, event: Event, value: str) -> None:
-        """Count an event by the value of its label.
+    def count_rejection(self, code: str) -> None:
+        """Count a request that was refused, came too late or was cut off, by its error code."""
+        self._series(self._rejected, code).inc()
 
-        Args:
-            event: The counter.
-            value: An error code, or one of the values that the counter shows from the start.
-        """
-        self._series(event, value).inc()
+    def count_failed_sentence(self, reason: FailureReason) -> None:
+        """Count a sentence that could not be decoded."""
+        self._series(self._failed_sentences, reason).inc()
+
+    def count_degenerate(self, kind: Kind) -> None:
+        """Count a first translation that looks broken."""
+        self._series(self._degenerate_output, kind).inc()
+
+    def count_second_attempt(self, outcome: SecondAttemptOutcome) -> None:
+        """Count a second attempt at a translation that looks broken."""
+        self._series(self._degenerate_retries, outcome).inc()
+
+    def count_reload(self, outcome: ReloadOutcome) -> None:
+        """Count a reload of the checkpoints."""
+        self._series(self._reloads, outcome).inc()
+
+    def count_eviction(self, reason: EvictionReason) -> None:
+        """Count a checkpoint that left memory."""
+        self._series(self._model_evictions, reason).inc()
 
     def count_load(self, outcome: LoadOutcome, seconds: float | None = None) -> None:
         """Count an attempt to load a checkpoint, and how long it took if it was loaded."""
-        self._series("model_loads", outcome).inc()
+        self._series(self._model_loads, outcome).inc()
         if seconds is not None:
-            self._histograms["model_load_duration_seconds"].observe(seconds)
+            self._model_load_duration.observe(seconds)
 
     def count_accepted(self) -> None:
         """Count a request that arrived."""
-        self._counters["accepted"].inc()
+        self._accepted.inc()
 
     def count_finished(self, endpoint: str, status: int, outcome: str, seconds: float) -> None:
         """Count an accepted request that is over; the outcome is one of OUTCOMES."""
-        self._series("requests", endpoint, str(status)).inc()
-        self._series("outcomes", outcome).inc()
+        self._series(self._requests, endpoint, str(status)).inc()
+        self._series(self._outcomes, outcome).inc()
         self._duration(endpoint).observe(seconds)
 
     def count_early_rejection(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
         """Count a request that its connection rejected, before the application saw it."""
         self.count_accepted()
-        self._series("requests", endpoint, str(status)).inc()
-        self._series("outcomes", "refused").inc()
-        self.count("rejected", code)
+        self._series(self._requests, endpoint, str(status)).inc()
+        self._series(self._outcomes, "refused").inc()
+        self.count_rejection(code)
 
     def request_totals(self) -> dict[str, int]:
         """Accepted requests, and how many ended how; the difference is in flight."""
-        outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self._counters["outcomes"])}
-        (accepted,) = _samples(self._counters["accepted"])
+        outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self._outcomes)}
+        (accepted,) = _samples(self._accepted)
         return {"accepted": int(accepted.value)} | {name: int(outcomes[name]) for name in OUTCOMES}
 
     def record_queue_wait(self, seconds: float) -> None:
         """Record how long a sentence waited for an engine."""
-        self._histograms["queue_wait_seconds"].observe(seconds)
+        self._queue_wait.observe(seconds)
 
     def count_cancelled(self, *, queued: int, decoding: int) -> None:
         """Count withdrawn sentences, by whether they waited or ran."""
-        self._series("cancelled", "queued").inc(queued)
-        self._series("cancelled", "decoding").inc(decoding)
+        self._series(self._cancelled, "queued").inc(queued)
+        self._series(self._cancelled, "decoding").inc(decoding)
 
     def count_translated(self, pair: str, source_tokens: int, target_tokens: int) -> None:
         """Count the tokens of a translated text; the pair is written like `en-fr`."""
-        self._series("source_tokens", pair).inc(source_tokens)
-        self._series("target_tokens", pair).inc(target_tokens)
+        self._series(self._source_tokens, pair).inc(source_tokens)
+        self._series(self._target_tokens, pair).inc(target_tokens)
 
     def count_stuck_engine(self) -> None:
         """Count an engine that was found stuck."""
-        self._counters["engine_stuck"].inc()
+        self._engine_stuck.inc()
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format, the sum over all processes."""
@@ -303,41 +330,36 @@ class Metrics:
 
     def encoded(self, seconds: float) -> None:
         """See Observer."""
-        self._histograms["encode_seconds"].observe(seconds)
+        self._encode.observe(seconds)
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """See Observer."""
-        self._histograms["decode_step_seconds"].observe(seconds)
-        self._histograms["batch_sentences"].observe(sentences)
-        self._histograms["batch_rows"].observe(rows)
+        self._decode_step.observe(seconds)
+        self._batch_sentences.observe(sentences)
+        self._batch_rows.observe(rows)
 
     def first_token(self, seconds: float) -> None:
         """See Observer."""
-        self._histograms["time_to_first_token_seconds"].observe(seconds)
+        self._time_to_first_token.observe(seconds)
 
-    def _find_series(self, name: str, *labels: str) -> Counter:
-        return self._counters[name].labels(*labels)
-
-    def _begin_at_zero(self, name: str, labels: Iterable[str]) -> None:
+    def _begin_at_zero(self, counter: Counter, labels: Iterable[str]) -> None:
         for label in labels:
-            self._series(name, label)
+            self._series(counter, label)
 
     def _count_lost(self) -> None:
         """Count as abandoned what the process before this one had in flight when it was killed."""
         totals = self.request_totals()
         accepted = totals.pop("accepted")
-        self._series("outcomes", "abandoned").inc(accepted - sum(totals.values()))
+        self._series(self._outcomes, "abandoned").inc(accepted - sum(totals.values()))
 
-    def _set_function(self, name: str, read: Callable[[], float]) -> None:
-        gauge = self._gauges[name]
+    def _set_function(self, gauge: Gauge, read: Callable[[], float]) -> None:
         if self._shared is None:
             gauge.set_function(read)
         else:
             self._published.append(lambda: gauge.set(read()))
 
-    def _replace(self, name: str, series: Mapping[tuple[str, ...], float]) -> None:
+    def _replace(self, gauge: Gauge, series: Mapping[tuple[str, ...], float]) -> None:
         """Show these series of a gauge, by their labels, in place of those shown before."""
-        gauge = self._gauges[name]
         if self._shared is None:
             gauge.clear()
         for labels in self._shown.get(gauge, ()):
@@ -347,26 +369,32 @@ class Metrics:
         if self._shared is not None:
             self._shown[gauge] = list(series)
 
-    def _collector(self, name: str, text: str, label: str) -> "_ReadCollector":
-        is_counter = name in _READ_COUNTERS
+    def _readable(self, name: Readable, text: str, label: str, *, is_counter: bool = False) -> None:
         family = CounterMetricFamily if is_counter else GaugeMetricFamily
-        collector = _ReadCollector(lambda: family(f"{PREFIX}_{name}", text, labels=[label]))
+        collector = self._read[name] = _ReadCollector(
+            lambda: family(f"{PREFIX}_{name}", text, labels=[label])
+        )
         if self._shared is None:
             self.registry.register(collector)
         else:
             make = self._counter if is_counter else self._gauge
             self._published.append(partial(_publish_read, collector, make(name, text, label), Counts()))
-        return collector
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str, first: Iterable[str] = ()) -> Counter:
+        """A counter that shows its `first` labels before any event: a rate needs a zero before the first."""
+        counter = Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
+        self._begin_at_zero(counter, first)
+        return counter
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        mode: Literal["livemax", "livesum"] = "livemax" if name in _HIGHEST else "livesum"
+    def _gauge(
+        self, name: str, text: str, *labels: str, mode: Literal["livesum", "livemax"] = "livesum"
+    ) -> Gauge:
+        """A gauge that shows the sum over all processes, or the highest value of any."""
         return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry, multiprocess_mode=mode)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        buckets = _SECONDS if name.endswith("_seconds") else _SIZES
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS
+    ) -> Histogram:
         return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
 
 

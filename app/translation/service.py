@@ -191,11 +191,11 @@ class TranslationService:
             (result,) = await self._scheduler.submit([(model, request)], deadline, client=client)
         except (UnavailableError, DeadlinePassedError, TranslationError):
             # A translation that looks broken is worth more than none.
-            self._metrics.count("degenerate_retries", "impossible")
+            self._metrics.count_second_attempt("impossible")
             return first
         sentence = better_of(first, request, result)
         is_kept = sentence.diagnosis is not None and sentence.diagnosis.kept
-        self._metrics.count("degenerate_retries", "kept" if is_kept else "discarded")
+        self._metrics.count_second_attempt("kept" if is_kept else "discarded")
         return sentence
 
     def _advance(self, jobs: Sequence[TextJob], sentences: Iterable[SentenceTranslation]) -> None:
@@ -210,7 +210,7 @@ class TranslationService:
             self._metrics.count_translated(pair, source, target)
             for sentence in own:
                 if sentence.diagnosis is not None:
-                    self._metrics.count("degenerate_output", sentence.diagnosis.kind)
+                    self._metrics.count_degenerate(sentence.diagnosis.kind)
             job.advance(own)
 
 
