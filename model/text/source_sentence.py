@@ -20,7 +20,7 @@ from model.text.casing import (
 )
 from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
-from model.text.normalisation import clean
+from model.text.normalisation import clean, without_controls
 from model.text.tags import Tag, without_tags
 from model.text.tokenizer import Tokenizer
 
@@ -91,8 +91,9 @@ class SourceSentence:
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
-        # A space of another kind stays in what is kept.
-        read, kept = with_numbers(text if len(text) == len(cleaned) else cleaned, keep, glossary.numbers)
+        # A no-break space stays in what is kept; line breaks, tabs and surrogates do not.
+        spaced = without_controls(text)
+        read, kept = with_numbers(spaced if len(spaced) == len(cleaned) else cleaned, keep, glossary.numbers)
         read = clean(read) if kept else cleaned
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)

@@ -88,6 +88,10 @@ def test_all_else_is_read_as_it_stands(sentence: str, words: list[str]) -> None:
         ("MAIL a@b.com", "mail an 217", "de", "MAIL AN a@b.com"),
         ("Mail {name}", "Mail an", "de", "Mail an {name}"),
         ("Mail a@exam\u00adple.de", "Mail an 217", "de", "Mail an a@example.de"),
+        ("Run `a\ud800b`", "Starte 217", "de", "Starte `a\ufffdb`"),
+        ("Run `a\tb\u2028c\x85d`", "Starte 217", "de", "Starte `a b c d`"),
+        ("Run `a\u202fb`", "Starte 217", "de", "Starte `a\u202fb`"),
+        ("Run `a\u2028b` so\u00adon", "Starte 217", "de", "Starte `a b`"),
     ],
 )
 def test_a_translation_gets_the_casing_and_the_kept_strings_of_its_source(
