@@ -46,6 +46,10 @@ _NEIGHBOURS = (
 """Languages in Latin letters that a text may be in although no checkpoint reads them."""
 # Such a text has at least so many words, most of them unknown, and letters of hardly any known language.
 _FEWEST_WORDS, _MOST_KNOWN, _LIKENESS = 3, 0.5, 0.02
+# Chat, code words and titles look like any language. They need more confidence than sentences, and letters.
+_SURE_OF_STRANGE_LETTERS, _SURE_OF_A_SENTENCE, _SURE_OF_WORDS, _FEWEST_LETTERS = 0.5, 0.97, 0.995, 25
+_STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
+"""A small letter of `_NEIGHBOURS` that English, French, German and Spanish lack."""
 _SHORT = 20  # letters of a text that can be in several languages
 _PREFERENCE = 3.0  # how much likelier a language becomes that the sender of a text reads
 # Of two sentences of a text: log of the probability that the second one is in another language.
@@ -208,7 +212,8 @@ class LanguageDetector:
             for value in self._neighbours.compute_language_confidence_values(text)
         }
         likeliest = max(values, key=values.__getitem__)
-        if values[likeliest] < 0.5 or any(values.get(code, 0.0) >= _LIKENESS for code in known):
+        is_known = any(values.get(code, 0.0) >= _LIKENESS for code in known)
+        if is_known or not _is_evidence(text, values[likeliest]):
             return None
         return Detection(language=likeliest, confidence=values[likeliest])
 
@@ -339,6 +344,15 @@ def _is_strange(text: str, language: str) -> bool:
     words = [word.lower() for place, word in enumerate(found) if place == 0 or word.islower()]
     known = sum(all(part in ranks for part in _parts(word)) or word in ranks for word in words)
     return len(words) >= _FEWEST_WORDS and known <= _MOST_KNOWN * len(words)
+
+
+def _is_evidence(text: str, confidence: float) -> bool:
+    """Returns whether a confidence suffices to say that a text is in a language that no checkpoint reads."""
+    if _STRANGE_LETTER.search(text.lower()):
+        return confidence >= _SURE_OF_STRANGE_LETTERS
+    if text[:1].isupper() and text.rstrip("\"'”’»)] ").endswith((".", "!", "?", "…")):
+        return confidence >= _SURE_OF_A_SENTENCE
+    return confidence >= _SURE_OF_WORDS and len(_LETTER.findall(text)) >= _FEWEST_LETTERS
 
 
 def _parts(word: str) -> list[str]:

@@ -85,6 +85,10 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
         ("God morgon, hur mår du i dag?", "sv"),
         ("Nie rozumiem, co masz na myśli.", "pl"),
         ("Bir kahve istiyorum, lütfen.", "tr"),
+        ("Veljeni työskentelee pankissa.", "fi"),
+        ("Kolik stojí tato kniha, prosím? Děkuji.", "cs"),
+        ("Cảm ơn bạn rất nhiều.", "vi"),
+        ("il mio gatto dorme sempre sul divano di casa", "it"),
         ("Se graduó de Harvard.", "es"),
         ("Larry Hagman is an actor in Dallas, Texas.", "en"),
         ("Kennst du Toms Blutgruppe?", "de"),
@@ -98,6 +102,39 @@ def test_a_language_in_latin_letters_that_is_not_loaded_is_named(text: str, lang
     assert first.language == language
     if language not in detector.codes:
         assert {each.confidence for each in others} == {0.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git commit rebase squash fixup",
+        "Git commit, rebase, squash.",
+        "gonna wanna lemme dunno",
+        "wat u doin m8 lol brb",
+        "Pls snd me teh docs asap",
+        "omg lol rofl wtf",
+        "sudo apt install vim tmux htop",
+        "idk imo tbh fr fr",
+        "lolwut dat meme tho",
+        "yeet skibidi rizz gyatt",
+        "Anna Maria Kowalski Smith",
+        "Wireless Bluetooth Earbuds Noise Cancelling",
+        "Taste. Crunch. Smile.",
+        "slt cv tkt jtm bcp",
+        "Housse silicone antichoc iPhone",
+        "moin digga alter krass",
+        "Akku Bohrschrauber Set Koffer",
+        "Geiz ist geil",
+        "xfa tqm bss amig",
+        "Funda silicona antigolpes transparente",
+        "Este dato está obsoleto.",
+        "nihao wo jiao Li Wei",
+        "哈哈哈 omg lol rofl",
+    ],
+)
+def test_chat_code_words_and_titles_are_in_a_language_that_is_loaded(text: str) -> None:
+    detector = LanguageDetector(["en", "fr", "de", "es", "zh"])
+    assert detector.detect(text)[0].language in detector.codes
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "α = β"])
