@@ -89,7 +89,7 @@ class Backpointers(SlotTensors):
         self._log_probs_NKC[:slots].scatter_(2, at_NK1, choice.log_probs_NK[..., None])
 
     def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the first slots: token, parent and log-probability of each row in each step, (N, K, C) each."""
+        """Token, parent and log-probability of each row of the first slots in each step, (N, K, C) each."""
         return self._tokens_NKC[:slots], self._parents_NKC[:slots], self._log_probs_NKC[:slots]
 
     def packed(self, slots_N: Tensor, length: int) -> Tensor:

@@ -23,7 +23,13 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows, Slot
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, SlotTensors, StepShape
 from model.network.transformer import Transformer
-from model.network.triton_ops.record import BeamTensors, GreedyTensors, record_beams, record_greedy
+from model.network.triton_ops.record import (
+    BeamTensors,
+    GreedyTensors,
+    StepTensors,
+    record_beams,
+    record_greedy,
+)
 from model.network.triton_ops.vocabulary import Forbidden
 
 
@@ -167,7 +173,7 @@ class BatchState(SlotTensors):
         log_probs_NK, tokens_NK = (each.squeeze(2) for each in self._likeliest_tokens(shape, options, 1))
         ended_NK, totals_NK, lengths_NK, eos_log_probs_NK = self._search.independent.tensors(shape.slots)
         tensors = GreedyTensors(
-            **self._step_tensors(shape.slots, options),
+            step=self._step_tensors(shape.slots, options),
             has_ended_NK=ended_NK,
             totals_NK=totals_NK,
             lengths_NK=lengths_NK,
@@ -180,7 +186,7 @@ class BatchState(SlotTensors):
         likeliest = self._likeliest_tokens(shape, options, search.num_likeliest)
         totals_NK, num_finished_N, pool_NKX = search.tensors(shape.slots)
         tensors = BeamTensors(
-            **self._step_tensors(shape.slots, options),
+            step=self._step_tensors(shape.slots, options),
             totals_NK=totals_NK,
             num_finished_N=num_finished_N,
             pool_NKX=pool_NKX,
@@ -206,19 +212,19 @@ class BatchState(SlotTensors):
         )
         return self._network.likeliest_tokens(states_NKM, forbidden, top)
 
-    def _step_tensors(self, slots: int, options: OptionRows) -> dict[str, Tensor]:
-        """What StepTensors has."""
+    def _step_tensors(self, slots: int, options: OptionRows) -> StepTensors:
+        """The tensors of the first slots that a greedy step and a beam step both change."""
         past_tokens_NKC, past_parents_NKC, past_log_probs_NKC = self._backpointers.tensors(slots)
-        return {
-            "positions_N": self.decoder_state.positions_N[:slots],
-            "longest_N": options.longest_N,
-            "is_live_N": self.decoder_state.is_live_N[:slots],
-            "tokens_NK": self._tokens_NK[:slots],
-            "past_tokens_NKC": past_tokens_NKC,
-            "past_parents_NKC": past_parents_NKC,
-            "past_log_probs_NKC": past_log_probs_NKC,
-            "flags_N2": self._flags_N2[:slots],
-        }
+        return StepTensors(
+            positions_N=self.decoder_state.positions_N[:slots],
+            longest_N=options.longest_N,
+            is_live_N=self.decoder_state.is_live_N[:slots],
+            tokens_NK=self._tokens_NK[:slots],
+            past_tokens_NKC=past_tokens_NKC,
+            past_parents_NKC=past_parents_NKC,
+            past_log_probs_NKC=past_log_probs_NKC,
+            flags_N2=self._flags_N2[:slots],
+        )
 
     def _complete(self, choice: Choice, step: StepOutput) -> None:
         """Freeze the slots whose search is complete, so that further steps change nothing there."""

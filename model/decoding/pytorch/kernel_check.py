@@ -33,6 +33,8 @@ from model.network.triton_ops.attention import (
 from model.network.triton_ops.record import (
     BeamTensors,
     GreedyTensors,
+    StepTensors,
+    flat,
     record_beams,
     record_by_parts,
     record_greedy,
@@ -293,22 +295,25 @@ def _greedy_records(
     log_probs_NK[0, 0], log_probs_NK[-1, -1] = torch.nan, -torch.inf
 
     def record(compute: Callable[[GreedyTensors, Tensor, Tensor, int], None]) -> tuple[Tensor, ...]:
-        tensors = GreedyTensors(
+        step = StepTensors(
             positions_N=positions_N.clone(),
             longest_N=torch.stack([positions_N + 1 + at_N % 2, positions_N], 1)[:, 0],
             is_live_N=is_live_N.clone(),
-            has_ended_NK=torch.arange(slots * width, device=device).view(shape) % 3 == 1,
-            totals_NK=torch.ones(shape, device=device),
-            lengths_NK=torch.ones(shape, dtype=torch.int64, device=device),
-            eos_log_probs_NK=torch.zeros(shape, device=device),
             tokens_NK=torch.zeros(shape, dtype=torch.int64, device=device),
             past_tokens_NKC=torch.full(table, 9, device=device),
             past_parents_NKC=torch.full(table, 9, device=device),
             past_log_probs_NKC=torch.full(table, 9.0, device=device),
             flags_N2=torch.zeros(slots, 2, dtype=torch.bool, device=device),
         )
+        tensors = GreedyTensors(
+            step=step,
+            has_ended_NK=torch.arange(slots * width, device=device).view(shape) % 3 == 1,
+            totals_NK=torch.ones(shape, device=device),
+            lengths_NK=torch.ones(shape, dtype=torch.int64, device=device),
+            eos_log_probs_NK=torch.zeros(shape, device=device),
+        )
         compute(tensors, chosen_NK, log_probs_NK, 2)
-        return tuple(each.float().nan_to_num(77.0, neginf=-77.0) for each in vars(tensors).values())
+        return tuple(each.float().nan_to_num(77.0, neginf=-77.0) for each in flat(tensors))
 
     yield "record_greedy", (partial(record, record_greedy), partial(record, record_by_parts))
 
@@ -353,7 +358,7 @@ def _beam_records(
     def fused() -> tuple[Tensor, ...]:
         past = Backpointers(slots, width, sizes.capacity + 1, device).tensors(slots)
         search = [each.clone() for each in before]
-        tensors = BeamTensors(
+        step = StepTensors(
             positions_N=positions_N.clone(),
             longest_N=rows.longest_N,
             is_live_N=is_live_N.clone(),
@@ -362,6 +367,9 @@ def _beam_records(
             past_parents_NKC=past[1],
             past_log_probs_NKC=past[2],
             flags_N2=torch.zeros(slots, 2, dtype=torch.bool, device=device),
+        )
+        tensors = BeamTensors(
+            step=step,
             totals_NK=search[0],
             num_finished_N=search[1],
             pool_NKX=search[2],
@@ -374,8 +382,8 @@ def _beam_records(
         )
         likeliest = ranking_NKV.topk(min(2 * width, vocabulary), 2)
         parents_NK = record_beams(tensors, *likeliest, eos)
-        chosen = tensors.tokens_NK[..., None], parents_NK[..., None]
-        return results(search, (*past, *chosen), tensors.positions_N, tensors.is_live_N, tensors.flags_N2)
+        chosen = step.tokens_NK[..., None], parents_NK[..., None]
+        return results(search, (*past, *chosen), step.positions_N, step.is_live_N, step.flags_N2)
 
     def by_parts() -> tuple[Tensor, ...]:
         search = BeamSearch(slots, width, 0, vocabulary, eos, device)

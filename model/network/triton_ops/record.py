@@ -37,16 +37,18 @@ class StepTensors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GreedyTensors(StepTensors):
+class GreedyTensors:
     """What a greedy search knows of its hypotheses; all is written.
 
     Attributes:
+        step: Of the same slots.
         has_ended_NK: Whether a hypothesis is complete.
         totals_NK: Log-probability of a hypothesis.
         lengths_NK: Its tokens, EOS included.
         eos_log_probs_NK: Log-probability of EOS; NaN if it was not produced.
     """
 
+    step: StepTensors
     has_ended_NK: Tensor
     totals_NK: Tensor
     lengths_NK: Tensor
@@ -54,21 +56,23 @@ class GreedyTensors(StepTensors):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamTensors(StepTensors):
-    """What a beam search knows, the first three tensors are written, and its options; see OptionRows.
+class BeamTensors:
+    """What a beam search knows of its hypotheses, all written, and the options of its slots, all read.
 
     Attributes:
+        step: Of the same slots.
         totals_NK: Log-probability of a hypothesis; −inf where there is none.
         num_finished_N: Hypotheses that have finished.
         pool_NKX: Score, length, row and log-probability of EOS of the best of them, best first.
-        num_hypotheses_N: Option.
-        stop_N: Option.
-        enough_N: Option.
-        length_exponent_N: Option.
-        length_offset_N: Option.
-        length_scale_N: Option.
+        num_hypotheses_N: Hypotheses that the caller wants.
+        stop_N: Stop rule, its place in STOPS.
+        enough_N: Finished hypotheses that end the search, if the stop rule counts them.
+        length_exponent_N: Exponent of the length penalty.
+        length_offset_N: Added to a length, in tokens, before the penalty scales it.
+        length_scale_N: Divides the sum.
     """
 
+    step: StepTensors
     totals_NK: Tensor
     num_finished_N: Tensor
     pool_NKX: Tensor
@@ -80,6 +84,12 @@ class BeamTensors(StepTensors):
     length_scale_N: Tensor
 
 
+def flat(tensors: GreedyTensors | BeamTensors) -> tuple[Tensor, ...]:
+    """Those of the step, then the others, as the operators take them."""
+    step, *own = vars(tensors).values()
+    return *vars(step).values(), *own
+
+
 def record_greedy(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
     """Append the likeliest token of each hypothesis, and freeze the slots that are complete.
 
@@ -89,30 +99,32 @@ def record_greedy(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tenso
         log_probs_NK: Their log-probabilities.
         eos_id: EOS, which ends a hypothesis.
     """
-    _record_greedy(chosen_NK, log_probs_NK, eos_id, *vars(tensors).values())
+    _record_greedy(chosen_NK, log_probs_NK, eos_id, *flat(tensors))
 
 
 def record_by_parts(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
     """`record_greedy` in PyTorch."""
-    at, (slots, width) = tensors, chosen_NK.shape
-    is_live_N1, is_eos_NK = at.is_live_N[:, None].clone(), chosen_NK == eos_id
-    is_open_NK = is_live_N1 & ~at.has_ended_NK
-    at.totals_NK.add_(torch.where(is_open_NK, log_probs_NK, 0.0))
-    at.lengths_NK.add_(is_open_NK)
-    at.eos_log_probs_NK.copy_(torch.where(is_open_NK & is_eos_NK, log_probs_NK, at.eos_log_probs_NK))
-    at.has_ended_NK.logical_or_(is_open_NK & (is_eos_NK | at.totals_NK.isneginf()))
-    at.tokens_NK.copy_(chosen_NK)
-    place_NK1 = at.positions_N[:, None, None].expand(-1, width, 1).clone()
-    at.positions_N.add_(at.is_live_N)
+    step, (slots, width) = tensors.step, chosen_NK.shape
+    is_live_N1, is_eos_NK = step.is_live_N[:, None].clone(), chosen_NK == eos_id
+    is_open_NK = is_live_N1 & ~tensors.has_ended_NK
+    tensors.totals_NK.add_(torch.where(is_open_NK, log_probs_NK, 0.0))
+    tensors.lengths_NK.add_(is_open_NK)
+    tensors.eos_log_probs_NK.copy_(
+        torch.where(is_open_NK & is_eos_NK, log_probs_NK, tensors.eos_log_probs_NK)
+    )
+    tensors.has_ended_NK.logical_or_(is_open_NK & (is_eos_NK | tensors.totals_NK.isneginf()))
+    step.tokens_NK.copy_(chosen_NK)
+    place_NK1 = step.positions_N[:, None, None].expand(-1, width, 1).clone()
+    step.positions_N.add_(step.is_live_N)
     parents_NK = torch.arange(width, device=chosen_NK.device).expand(slots, -1)
-    tables = at.past_tokens_NKC, at.past_parents_NKC, at.past_log_probs_NKC
+    tables = step.past_tokens_NKC, step.past_parents_NKC, step.past_log_probs_NKC
     for table_NKC, new_NK in zip(tables, (chosen_NK, parents_NK, log_probs_NK), strict=True):
         kept_NK1 = table_NKC.gather(2, place_NK1)
         table_NKC.scatter_(2, place_NK1, torch.where(is_live_N1[..., None], new_NK[..., None], kept_NK1))
     is_broken_N = log_probs_NK.isnan().any(1)
-    is_complete_N = at.has_ended_NK.all(1) | is_broken_N | (at.positions_N >= at.longest_N)
-    at.is_live_N.logical_and_(~is_complete_N)
-    at.flags_N2.copy_(torch.stack([at.is_live_N, is_broken_N], 1))
+    is_complete_N = tensors.has_ended_NK.all(1) | is_broken_N | (step.positions_N >= step.longest_N)
+    step.is_live_N.logical_and_(~is_complete_N)
+    step.flags_N2.copy_(torch.stack([step.is_live_N, is_broken_N], 1))
 
 
 @operator(
@@ -155,7 +167,7 @@ def record_beams(tensors: BeamTensors, log_probs_NKT: Tensor, tokens_NKT: Tensor
     Returns:
         The hypothesis that each one continues, (N, K); itself where a slot is not live.
     """
-    return _record_beams(log_probs_NKT, tokens_NKT, eos_id, *vars(tensors).values())
+    return _record_beams(log_probs_NKT, tokens_NKT, eos_id, *flat(tensors))
 
 
 @operator(

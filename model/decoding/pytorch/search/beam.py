@@ -159,7 +159,7 @@ class BeamSearch(SlotTensors):
         return Choice(tokens_NK, parents_NK, log_probs_NK, settled_N)
 
     def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the first slots: totals, how many hypotheses have finished, and the pool of them."""
+        """What the first slots hold: totals, how many hypotheses have finished, and the pool of these."""
         return self._totals_NK[:slots], self._num_finished_N[:slots], self._pool_NKX[:slots]
 
     def _candidates(self, step: StepOutput) -> tuple[Tensor, Tensor, Tensor]:

@@ -141,7 +141,7 @@ class IndependentSearch(SlotTensors):
         return Choice(tokens_NK, None, log_probs_NK, ended_NK.all(1))
 
     def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of the first slots: which hypotheses have ended, their totals, lengths and scores of EOS."""
+        """What the first slots hold: which hypotheses have ended, their totals, lengths and scores of EOS."""
         ended_NK, lengths_NK = self._ended_NK[:slots], self._lengths_NK[:slots]
         return ended_NK, self._totals_NK[:slots], lengths_NK, self._eos_log_probs_NK[:slots]
 
