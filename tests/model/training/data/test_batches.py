@@ -230,6 +230,23 @@ def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
     assert (following.epoch, following.index) == (1, 0)
 
 
+@pytest.mark.parametrize(("max_tokens", "width"), [(35, 17), (36, 18)])
+def test_a_long_pair_alone_is_padded_where_the_budget_has_room(max_tokens: int, width: int) -> None:
+    ids = torch.ones(1, 17, dtype=torch.int64)
+    batch = Batch(
+        source_NS=ids,
+        decoder_input_NT=ids,
+        labels_NT=ids,
+        num_pairs=1,
+        num_source_tokens=17,
+        num_target_tokens=17,
+        epoch=0,
+        index=0,
+    )
+    padded = batch.in_buckets(PAD, 99, 99, BatchConfig(max_tokens=max_tokens))
+    assert padded.source_NS.shape == padded.labels_NT.shape == padded.decoder_input_NT.shape == (1, width)
+
+
 @pytest.mark.usefixtures("without_a_gpu")
 def test_batches_for_a_gpu_do_not_go_on_where_those_for_a_cpu_stopped(dataset: PairDataset) -> None:
     with pytest.raises(CorpusError, match="kind of device has changed"):
