@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from model.errors import ConfigError
-from model.validators import require, require_choice, require_flag, require_integer, require_number
+from model.validators import (
+    require,
+    require_choice,
+    require_flag,
+    require_given,
+    require_integer,
+    require_number,
+)
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 NormPosition = Literal["pre", "post"]
@@ -249,7 +256,7 @@ class TransformerConfig:
         for name in values:
             require(name in fields, name, "one of " + ", ".join(fields), name)
         for name in ("source_vocab_size", "target_vocab_size"):
-            require(name in values, name, "given", None)
+            require_given(name in values, name)
         return cls(**values)  # type: ignore[arg-type]
 
 

@@ -33,18 +33,22 @@ class ConfigError(TranslationError):
 
     Args:
         field: Name of the setting as users know it.
-        requirement: What the value must be; completes "`field` must be …". It begins with `given` where a
-            missing value is at fault.
+        requirement: What the value must be; completes "`field` must be …".
         value: The value.
+        is_missing: Whether the user left the setting out; the message then does not say the value.
     """
 
-    def __init__(self, field: str, requirement: str, value: object) -> None:
-        is_missing = value is None and requirement.startswith("given")
+    def __init__(self, field: str, requirement: str, value: object, *, is_missing: bool = False) -> None:
         found = "missing" if is_missing else f"{value!r} instead"
         super().__init__(f"`{field}` must be {requirement}, but is {found}")
         self.field = field
         self.requirement = requirement
         self.value = value
+        self.is_missing = is_missing
+
+    def renamed(self, field: str) -> "ConfigError":
+        """The error under another name of the setting."""
+        return ConfigError(field, self.requirement, self.value, is_missing=self.is_missing)
 
 
 class InputError(TranslationError):

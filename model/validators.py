@@ -7,10 +7,17 @@ from importlib.util import find_spec
 from model.errors import ConfigError, MissingTorchError
 
 
-def require(condition: bool, field: str, requirement: str, value: object) -> None:
-    """Raises ConfigError unless `condition` holds."""
+def require(
+    condition: bool, field: str, requirement: str, value: object, *, is_missing: bool = False
+) -> None:
+    """Raises ConfigError, which takes the other arguments, unless `condition` holds."""
     if not condition:
-        raise ConfigError(field, requirement, value)
+        raise ConfigError(field, requirement, value, is_missing=is_missing)
+
+
+def require_given(is_given: bool, field: str, requirement: str = "given") -> None:
+    """Requires that a setting is not left out."""
+    require(is_given, field, requirement, None, is_missing=True)
 
 
 def require_choice(field: str, value: object, choices: Collection[str]) -> None:

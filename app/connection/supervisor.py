@@ -270,7 +270,8 @@ def supervise(settings: Settings, count: int, serve: Serve) -> int:
 
 def _to_text(failure: TranslationError) -> str:
     if isinstance(failure, ConfigError):
-        return json.dumps([failure.field, failure.requirement, failure.value], default=str)
+        parts = [failure.field, failure.requirement, failure.value, failure.is_missing]
+        return json.dumps(parts, default=str)
     return json.dumps([str(failure)])
 
 
@@ -278,6 +279,9 @@ def _from_file(path: Path) -> TranslationError | None:
     """Returns why a process could not start, if it has said so."""
     if not path.exists():
         return None
-    parts = json.loads(path.read_text(encoding="utf-8"))
+    first, *others = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()
-    return ConfigError(*parts) if len(parts) > 1 else TranslationError(*parts)
+    if not others:
+        return TranslationError(first)
+    requirement, value, is_missing = others
+    return ConfigError(first, requirement, value, is_missing=is_missing)

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 from model.decode_request import DecodeOptions
 from model.errors import UnsupportedLanguageError
 from model.text.languages import is_language_code
-from model.validators import require, require_integer
+from model.validators import require, require_given, require_integer
 
 Pair = tuple[str, str]
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
@@ -166,7 +166,7 @@ class ModelCard:
         for key in values:
             require(key in names, key, "one of " + ", ".join(names), values[key])
         for key in names:
-            require(key in values or key in _OPTIONAL, key, "given", None)
+            require_given(key in values or key in _OPTIONAL, key)
         require(isinstance(values["decoding"], Mapping), "decoding", "an object", values["decoding"])
         decoding = DecodeOptions.from_dict(cast(Mapping[str, object], values["decoding"]))
         parsed = {**values, "pairs": _pairs(values["pairs"]), "decoding": decoding}

@@ -44,7 +44,7 @@ from model.network.positions import relative_bucket, rotate, rotations
 from model.network.triton_ops.attention import attend_to_self, attend_to_source
 from model.network.triton_ops.stream import add_norm
 from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
-from model.validators import require_integer, require_number
+from model.validators import require, require_given, require_integer, require_number
 
 
 @dataclass
@@ -116,11 +116,11 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """What `forward` projects to logits, (N, T, M), or returns for an encoder alone."""
         encoder_output = None if source_NS is None else self.encode(source_NS, maps)
-        if (target_NT is None) is not (self.config.num_decoder_layers == 0):
-            needed = (
-                "given for a network with a decoder" if target_NT is None else "None for an encoder alone"
-            )
-            raise ConfigError("target_NT", needed, target_NT if target_NT is None else "given")
+        has_decoder = self.config.num_decoder_layers > 0
+        require_given(
+            target_NT is not None or not has_decoder, "target_NT", "given for a network with a decoder"
+        )
+        require(target_NT is None or has_decoder, "target_NT", "None for an encoder alone", "given")
         if target_NT is None:
             return given(encoder_output).states_NSM
         return self.decode(target_NT, encoder_output, maps)
@@ -282,7 +282,7 @@ class Transformer(nn.Module):
         require_integer("top_k", top_k, 0)
         given_ids = source_NS if prompt_NT is None else prompt_NT
         if given_ids is None:
-            raise ConfigError("prompt_NT", "given where there is no source", None)
+            raise ConfigError("prompt_NT", "given where there is no source", None, is_missing=True)
         config, slots = self.config, len(given_ids)
         encoder_output = None if source_NS is None else self.encode(source_NS)
         target_NT = given_ids.new_full((slots, 1), config.decoder_start_id)
@@ -574,5 +574,5 @@ def rows_of(states_NHKD: Tensor) -> Tensor:
 def given(encoder_output: EncoderOutput | None) -> EncoderOutput:
     """The encoded source, which an encoder-decoder cannot do without; ConfigError if it is missing."""
     if encoder_output is None:
-        raise ConfigError("encoder_output", "given for an encoder-decoder", None)
+        raise ConfigError("encoder_output", "given for an encoder-decoder", None, is_missing=True)
     return encoder_output

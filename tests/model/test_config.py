@@ -143,7 +143,7 @@ def test_an_unknown_key_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("field", SIZES)
 def test_a_missing_vocabulary_size_is_refused_by_name(field: str) -> None:
-    with pytest.raises(ConfigError, match=f"`{field}` must be given"):
+    with pytest.raises(ConfigError, match=f"`{field}` must be given, but is missing"):
         TransformerConfig.from_dict({name: size for name, size in SIZES.items() if name != field})
 
 

@@ -3,11 +3,19 @@ from collections.abc import Callable
 import pytest
 
 from model.errors import ConfigError
-from model.validators import require, require_choice, require_flag, require_integer, require_number
+from model.validators import (
+    require,
+    require_choice,
+    require_flag,
+    require_given,
+    require_integer,
+    require_number,
+)
 
 
 def test_what_holds_passes() -> None:
     require(True, "field", "anything", 1)
+    require_given(True, "field")
     require_choice("field", "a", ("a", "b"))
     require_flag("field", False)
     require_integer("field", 3, 3, 3)
@@ -19,6 +27,11 @@ def test_what_holds_passes() -> None:
     ("check", "message"),
     [
         (lambda: require(False, "tie", "none", 7), "`tie` must be none, but is 7 instead"),
+        (
+            lambda: require(False, "tie", "given by name", None),
+            "`tie` must be given by name, but is None instead",
+        ),
+        (lambda: require_given(False, "tie"), "`tie` must be given, but is missing"),
         (lambda: require_choice("tie", "x", ("a", "b")), "`tie` must be one of a, b, but is 'x' instead"),
         (lambda: require_choice("tie", ["a"], ("a", "b")), "`tie` must be one of a, b, but is ['a'] instead"),
         (lambda: require_flag("bias", 1), "`bias` must be true or false, but is 1 instead"),
@@ -55,3 +68,11 @@ def test_only_an_int_is_an_integer(value: object) -> None:
 def test_only_a_finite_number_is_a_number(value: object) -> None:
     with pytest.raises(ConfigError):
         require_number("field", value, 0)
+
+
+def test_an_error_under_another_name_says_the_same() -> None:
+    errors = ConfigError("tie", "given", None, is_missing=True), ConfigError("tie", "none", 7)
+    assert [str(error.renamed("network.tie")) for error in errors] == [
+        "`network.tie` must be given, but is missing",
+        "`network.tie` must be none, but is 7 instead",
+    ]

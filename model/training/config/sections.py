@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from model.checkpoint.weights import StorageType
 from model.evaluation import Metric
-from model.validators import require
+from model.validators import require, require_given
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """The rules of every configuration class: no value is converted, no unknown field is accepted."""
@@ -86,7 +86,7 @@ class CorpusConfig:
         differ = self.source_language != self.target_language
         require(differ, "target_language", "different from source_language", self.target_language)
         aligned = self.format == "aligned"
-        require(not aligned or self.target_path is not None, "target_path", "given for aligned files", None)
+        require_given(not aligned or self.target_path is not None, "target_path", "given for aligned files")
         paired = self.target_path is None or self.format in ("auto", "aligned")
         require(paired, "target_path", f"left out for format {self.format}", self.target_path)
         distinct = self.source_column != self.target_column

@@ -32,7 +32,7 @@ from model.training.config.sections import (
     VocabularyConfig,
 )
 from model.training.optimisation.schedule import Schedule
-from model.validators import require
+from model.validators import require, require_given
 
 Values = dict[str, Any]
 T = TypeVar("T")
@@ -176,7 +176,7 @@ class TrainConfig:
             self.model_card()
         except ConfigError as error:
             section = "decoding" if error.field in _DECODING else "card"
-            raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
+            raise error.renamed(f"{section}.{error.field}") from error
 
     def model_card(self) -> ModelCard:
         """The model card of the checkpoints."""
@@ -203,7 +203,9 @@ class TrainConfig:
         sections = {f.name for f in dataclasses.fields(cls)}
         for name in values:
             require(name in sections, name, "one of " + ", ".join(sorted(sections)), values[name])
-        require(bool(values.get("corpora")), "corpora", "given, at least one", values.get("corpora"))
+        requirement = "given, at least one"
+        require_given("corpora" in values, "corpora", requirement)
+        require(bool(values["corpora"]), "corpora", requirement, values["corpora"])
         lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
         makers: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(cls)}
         makers |= {"run": RunConfig, "network": _network, "decoding": _decoding}
@@ -222,14 +224,14 @@ def build(make: Callable[..., T], values: object, section: str) -> T:
     try:
         return make(**table)
     except ConfigError as error:
-        raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
+        raise error.renamed(f"{section}.{error.field}") from error
     except ValidationError as error:
         first = error.errors()[0]
         name, value = str(first["loc"][0]), first["input"]
         requirement = first["msg"].removeprefix("Input should be ")
         if first["type"] == "missing":
-            requirement, value = "given", None
-        elif first["type"] == "unexpected_keyword_argument":
+            raise ConfigError(f"{section}.{name}", "given", None, is_missing=True) from error
+        if first["type"] == "unexpected_keyword_argument":
             requirement = "one of " + ", ".join(field.name for field in dataclasses.fields(make))  # type: ignore[arg-type]
         raise ConfigError(f"{section}.{name}", requirement, value) from error
 
