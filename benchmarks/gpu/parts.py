@@ -18,7 +18,8 @@ from model.config import TransformerConfig
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.kernel_check import Sizes, checks, fuse_steps, kernels_work, require_agreement
+from model.decoding.pytorch.kernel_cases import Sizes, cases
+from model.decoding.pytorch.kernel_check import fuse_steps, kernels_work, require_agreement
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
@@ -227,7 +228,7 @@ def kernels(work: Work) -> Figures:
     with torch.inference_mode():
         for dtype in _TOLERANCE:
             require_agreement(device, dtype, sizes)
-        pairs = checks(device, torch.bfloat16, sizes)
+        pairs = cases(device, torch.bfloat16, sizes)
         if work.device == "cpu":
             return {"kernels.checked": len(pairs)}
         with profiled(activities=[ProfilerActivity.CUDA]) as record:

@@ -11,6 +11,7 @@
     search/         greedy search, sampling, beam search, constraints, penalties
     encoding        encoder batches that run next to the decoder
     kernel_check    whether steps may use the Triton kernels
+    kernel_cases    what each kernel computes on random tensors, and the same in PyTorch
     loading         a checkpoint's network on a device, in a precision
     device_use      what recording excludes, transfers, and what errors of a device mean
 

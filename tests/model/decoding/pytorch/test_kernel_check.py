@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from model.decoding.pytorch import kernel_check
-from model.decoding.pytorch.kernel_check import Sizes, fuse_steps, kernels_work, require_agreement
+from model.decoding.pytorch.kernel_cases import Sizes
+from model.decoding.pytorch.kernel_check import fuse_steps, kernels_work, require_agreement
 from tests.model.decoding.networks import lively_network
 
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ import torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
-from model.decoding.pytorch.kernel_check import Sizes, checks
+from model.decoding.pytorch.kernel_cases import Sizes, cases
 
 TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.bool: "*i1"}
 TYPES[torch.int32] = "*i32"
@@ -56,7 +57,7 @@ def compile_only(function, *given, grid, warmup, num_warps=4, **constants):
         assert binary.asm["cubin"]
 
 JITFunction.run = compile_only
-for kernel, _ in checks(torch.device("cpu"), torch.bfloat16, Sizes()).values():
+for kernel, _ in cases(torch.device("cpu"), torch.bfloat16, Sizes()).values():
     kernel()
 print(len(compiled))
 """
@@ -97,6 +98,6 @@ def test_kernels_that_cannot_run_are_said_once_and_not_used(
 
 def test_a_kernel_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"attend": (lambda: (torch.ones(2),), lambda: (torch.tensor([1.0, float("nan")]),))}
-    monkeypatch.setattr(kernel_check, "checks", lambda *_: wrong)
+    monkeypatch.setattr(kernel_check, "cases", lambda *_: wrong)
     with pytest.raises(RuntimeError, match="the kernel attend differs by nan from PyTorch"):
         require_agreement(CPU, torch.float32)
