@@ -116,7 +116,6 @@ bench: $(BENCH_READY) ## Race decoding, serving and training against other engin
 	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.decode --name decode-text --checkpoint checkpoints --batch-size 8 --sentences 100 \
 	  --rounds 3 --output $(BENCH_OUTPUT)
-	$(BIN)/python -m benchmarks.roofline --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.serve --concurrency 1 --concurrency 32 --workers 2 --seconds 2 --rounds 3 \
 	  --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training --rounds 3 --output $(BENCH_OUTPUT)
