@@ -89,11 +89,29 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
         ("Kolik stojí tato kniha, prosím? Děkuji.", "cs"),
         ("Cảm ơn bạn rất nhiều.", "vi"),
         ("il mio gatto dorme sempre sul divano di casa", "it"),
+        ("Ciao, come stai? Tutto bene.", "it"),
+        ("buongiorno", "it"),
+        ("NON CAPISCO NIENTE", "it"),
+        ("Muito obrigado!", "pt"),
+        ("Dank je wel!", "nl"),
+        ("Goedemorgen", "nl"),
+        ("Tack!", "sv"),
+        ("Hyvää huomenta!", "fi"),
+        ("Dziękuję bardzo.", "pl"),
+        ("Nie rozumiem.", "pl"),
+        ("Köszönöm szépen.", "hu"),
+        ("Unde este gara?", "ro"),
+        ("Günaydın, nasılsın?", "tr"),
+        ("Moltes gràcies.", "ca"),
         ("Se graduó de Harvard.", "es"),
         ("Larry Hagman is an actor in Dallas, Texas.", "en"),
         ("Kennst du Toms Blutgruppe?", "de"),
         ("Promettez-vous d'y aller ?", "fr"),
         ("Xylophon Fuchs Dingsda", "de"),
+        ("head", "en"),
+        ("pelo", "es"),
+        ("bol", "fr"),
+        ("Slovak", "en"),
     ],
 )
 def test_a_language_in_latin_letters_that_is_not_loaded_is_named(text: str, language: str) -> None:
@@ -102,6 +120,26 @@ def test_a_language_in_latin_letters_that_is_not_loaded_is_named(text: str, lang
     assert first.language == language
     if language not in detector.codes:
         assert {each.confidence for each in others} == {0.0}
+
+
+def test_texts_in_known_words_load_no_statistics_of_other_languages() -> None:
+    detector = LanguageDetector(["en", "fr", "de", "es", "zh"])
+    for text in (
+        "Where is the station?",
+        "Où est la gare ?",
+        "Wo ist der Bahnhof?",
+        "¿Dónde está la estación?",
+    ):
+        detector.detect(text)
+    assert "_neighbours" not in vars(detector)
+    detector.detect("Dove si trova la stazione?")
+    assert "_neighbours" in vars(detector)
+
+
+def test_a_loaded_language_is_no_foreign_one() -> None:
+    detector = LanguageDetector(["en", "it"])
+    assert detector.detect("Dove si trova la stazione?")[0].language == "it"
+    assert detector.detect("Onde fica a estação?")[0].language == "pt"
 
 
 @pytest.mark.parametrize(
