@@ -230,8 +230,8 @@ class LanguageDetector:
             code: _BY_LIKENESS * nats + _BY_RARITY * rarities.get(code, 0.0)
             for code, nats in likeness.items()
         }
-        language = max(scores, key=scores.__getitem__)
-        if evidence + scores[language] <= 0:
+        language = max(scores, key=scores.__getitem__, default=None)
+        if language is None or evidence + scores[language] <= 0:
             return None
         return Detection(language=language, confidence=1 / (1 + math.exp(-evidence - scores[language])))
 

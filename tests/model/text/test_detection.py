@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.detection import Detection, LanguageDetector, reweighted, usable_language
+from model.text.detection import (
+    Detection,
+    LanguageDetector,
+    _neighbour_words,
+    reweighted,
+    usable_language,
+)
 
 WORDS = {
     "en": "Hello|Hi|Good morning|Goodbye|Thanks|Please|Sorry|Yes|Cancel|Save|Delete|Sign in|Log out|Send"
@@ -140,6 +146,12 @@ def test_a_loaded_language_is_no_foreign_one() -> None:
     detector = LanguageDetector(["en", "it"])
     assert detector.detect("Dove si trova la stazione?")[0].language == "it"
     assert detector.detect("Onde fica a estação?")[0].language == "pt"
+
+
+def test_where_all_languages_are_loaded_none_is_foreign() -> None:
+    neighbours = {code for codes in _neighbour_words().values() for code in codes}
+    detector = LanguageDetector(["en", *sorted(neighbours)])
+    assert detector.detect("The smørrebrød was good.")[0].language == "en"
 
 
 @pytest.mark.parametrize(
