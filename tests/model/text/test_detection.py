@@ -151,7 +151,7 @@ def test_a_loaded_language_is_no_foreign_one() -> None:
 def test_where_all_languages_are_loaded_none_is_foreign() -> None:
     neighbours = {code for codes in _neighbour_words().values() for code in codes}
     detector = LanguageDetector(["en", *sorted(neighbours)])
-    assert {each.language for each in detector.detect("The smørrebrød was good.")} == set(detector.codes)
+    assert {each.language for each in detector.detect("Wrought throughput")} == set(detector.codes)
 
 
 @pytest.mark.parametrize(
