@@ -1,12 +1,12 @@
 """The application: its routes and middleware, and a lifespan that loads and closes the engines."""
 
 import asyncio
-import logging
+import gc
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -21,11 +21,12 @@ from app.http.openapi import Operation, document
 from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
 from app.lifecycle.processes import ServiceProcess
-from app.lifecycle.reloading import Reloader
-from app.memory import limit_collections
 from app.settings import Settings
 
-logger = logging.getLogger(__name__)
+# A collection of garbage stops all threads while it looks at objects, of which requests in progress hold some
+# ten thousand. The next generation is collected after three young collections, before it is large.
+_YOUNG_OBJECTS: Final = 10_000
+_YOUNG_COLLECTIONS: Final = 2
 
 _OPERATIONS = (
     *routes.OPERATIONS,
@@ -108,34 +109,18 @@ def create_app(
 @asynccontextmanager
 async def _serving(context: Context, backend: Backend | None, connect: Connect) -> AsyncIterator[None]:
     """Load the models, serve as long as the block lasts, and close everything, even after a failure."""
-    limit_collections()
+    gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS)
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
         ending.callback(context.files.close)
         ending.callback(context.file_jobs.close)
-        running = ActiveModels(
-            connect if backend is None else lambda: backend,
-            settings=context.settings,
-            metrics=context.metrics,
-            lifecycle=context.lifecycle,
-            watchdog=context.watchdog,
-            serve=context.serve,
-            process=context.process,
-        )
-        ending.push_async_callback(running.stop)
+        models = ActiveModels(context, connect if backend is None else lambda: backend)
+        ending.push_async_callback(models.stop)
         if backend is None:
-            reloader = Reloader(
-                running,
-                context.lifecycle,
-                context.metrics,
-                paths=context.settings.checkpoint,
-                watch_seconds=context.settings.watch_seconds,
-                process=context.process,
-            )
-            await ending.enter_async_context(_beside(reloader.run()))
+            models.run()
         else:
-            await running.start()
+            await models.start()
         yield
 
 
@@ -144,23 +129,6 @@ def _engine_backend(settings: Settings, process: ServiceProcess | None) -> Backe
     from app.lifecycle.engine_backend import EngineBackend
 
     return EngineBackend(settings, None if process is None else process.shared_weights)
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    """Run work next to the block and cancel it at the end; an exception is logged when it happens."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(_log_fault)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-def _log_fault(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.error("a background task failed", exc_info=fault)
 
 
 def middleware(context: Context) -> Iterator[Middleware]:

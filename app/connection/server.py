@@ -25,9 +25,8 @@ from app.connection.listening import (
 )
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
-from app.lifecycle.phase import Phase
+from app.lifecycle.phase import Phase, Shutdown, has_terminal
 from app.lifecycle.processes import ServiceProcess
-from app.lifecycle.shutdown import Shutdown, has_terminal
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)

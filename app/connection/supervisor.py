@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from app.connection.listening import Listener, listen, url_of
+from app.lifecycle.phase import has_terminal
 from app.lifecycle.processes import ProcessTable, ServiceProcess, State
-from app.lifecycle.shutdown import has_terminal
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
 from model.errors import ConfigError, TranslationError

@@ -1,24 +1,32 @@
-"""The models in service: loaded at the start, listed again by a reload, and closed at the end."""
+"""The models in service: loaded at the start, listed again by a reload, and closed at the end.
+
+A reload is requested (SIGHUP), or follows a change of the checkpoint files. Files may still be on their way:
+changed files are only loaded once STABLE_LOOKS looks in a row after the last change have found the same
+files. Files that could not be loaded are tried again when they change again, and not before.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 from app.backend import Backend, Model
-from app.background import in_background
-from app.lifecycle.phase import InFlightEpoch, Lifecycle
-from app.lifecycle.processes import ServiceProcess
+from app.background import in_background, reclaim_memory
+from app.lifecycle.context import Context
+from app.lifecycle.phase import Phase
 from app.lifecycle.registry import ModelRegistry
-from app.lifecycle.watchdog import Watchdog
-from app.memory import reclaim_memory
 from app.scheduling.scheduler import Scheduler
-from app.settings import Settings
-from app.telemetry.metrics import Metrics
+from app.telemetry.logs import describe_failure
+from app.telemetry.metrics import ReloadOutcome
 from app.translation.service import TranslationService
-from model.errors import TranslationError
+from model.checkpoint.paths import served_folders
+from model.errors import ConfigError, TranslationError
 
 logger = logging.getLogger(__name__)
 
+STABLE_LOOKS: Final = 2
 # How long to wait for the current calls of the engines at the end of the process, and at the end of a process
 # that must end at once. A call takes a few milliseconds.
 _STEP_SECONDS = 2.0
@@ -28,69 +36,70 @@ _FREE_ROWS_ON_GPU = 64
 Connect = Callable[[], Backend]
 """Makes the backend; blocks."""
 
+Listing = frozenset[tuple[str, int, int, int]]
+"""For each file its path, size, time of the last change in nanoseconds, and inode."""
+
 
 class ActiveModels:
     """Starts the workers and the registry of models, and keeps its list up to date.
 
     Args:
+        context: What the application shares; it gets the service that answers requests from now on.
         connect: Makes the backend.
-        settings: All settings.
-        metrics: Where everything is counted.
-        lifecycle: Learns whether loading succeeded, and tells which requests are in flight.
-        watchdog: Watches the workers.
-        serve: Called with the service that answers requests from now on.
-        process: This process among several, which serve the same models; None if it is the only one.
     """
 
-    def __init__(
-        self,
-        connect: Connect,
-        *,
-        settings: Settings,
-        metrics: Metrics,
-        lifecycle: Lifecycle,
-        watchdog: Watchdog,
-        serve: Callable[[TranslationService], None],
-        process: ServiceProcess | None = None,
-    ) -> None:
+    def __init__(self, context: Context, connect: Connect) -> None:
+        self._context = context
         self._connect = connect
-        self._settings = settings
-        self._metrics = metrics
-        self._lifecycle = lifecycle
-        self._watchdog = watchdog
-        self._serve = serve
-        self._process = process
-        self._registry: ModelRegistry | None = None
-        self._scheduler: Scheduler | None = None
-        self._earlier: InFlightEpoch | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._running: tuple[ModelRegistry, Scheduler] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        # What was loaded last, or tried; and what the last look found.
+        self._loaded: Listing = frozenset()
+        self._found: Listing = frozenset()
+        self._num_stable_looks = 0
+
+    def run(self) -> None:
+        """Load the models in a task, and reload whenever that is due, until `stop`."""
+        self._tasks.append(asyncio.create_task(self._run()))
+
+    async def _run(self) -> None:
+        await self.start()
+        while True:
+            is_requested = await self._wait_for_request()
+            try:
+                await self.look(is_requested=is_requested)
+            except Exception as fault:  # the next look makes up for it
+                logger.error("looking for changed checkpoints failed", exc_info=fault)
+
+    # Starting
 
     async def start(self) -> None:
         """Load the pinned models and become ready; on a failure the lifecycle keeps it, and the process ends.
 
         Failures that a person can act on are not logged here: the server reports them in one line.
         """
-        self._watching = asyncio.create_task(self._watchdog.run())
+        self._tasks.append(asyncio.create_task(self._context.watchdog.run()))
+        self._loaded = self._found = await self._list()
         try:
             await self._start()
         except Exception as failure:
             if not isinstance(failure, TranslationError):
                 logger.error("the model could not be loaded", exc_info=failure)
-            self._lifecycle.fail(failure)
+            self._context.lifecycle.fail(failure)
 
     async def _start(self) -> None:
-        settings = self._settings
+        context, settings = self._context, self._context.settings
         backend = await in_background(self._connect)
         scheduler = Scheduler(
             backend.workers,
-            self._metrics,
+            context.metrics,
             max_queued_tokens=settings.max_queued_tokens,
             fair_rows=settings.fair_rows,
             on_device_lost=self._end,
         )
-        registry = self._registry = ModelRegistry(
+        registry = ModelRegistry(
             backend,
-            self._metrics,
+            context.metrics,
             pinned=settings.pinned,
             max_bytes=settings.max_model_bytes,
             idle_seconds=settings.model_idle_seconds,
@@ -98,106 +107,165 @@ class ActiveModels:
             agree=self._agree,
         )
         await registry.update()
-        self._metrics.watch("gpu_memory_bytes", backend.memory)
-        self._metrics.watch("cuda_graphs", backend.graphs)
+        self._running = registry, scheduler
+        context.metrics.watch("gpu_memory_bytes", backend.memory)
+        context.metrics.watch("cuda_graphs", backend.graphs)
         scheduler.publish_metrics()
         service = self._new_service(registry, scheduler)
-        self._scheduler = scheduler
-        self._watchdog.watch(scheduler.workers)
-        self._lifecycle.cancel_callbacks |= {scheduler.cancel_all, registry.cancel_all}
+        context.watchdog.watch(scheduler.workers)
+        context.lifecycle.cancel_callbacks += [scheduler.cancel_all, registry.cancel_all]
         scheduler.start()
         await in_background(reclaim_memory)
-        if self._process is not None:
-            await self._process.become_ready()
-        self._serve(service)
+        if context.process is not None:
+            await context.process.become_ready()
+        context.serve(service)
 
-    async def replace(self) -> bool:
+    async def _agree(self, models: Sequence[Model]) -> None:
+        if self._context.process is not None:
+            await self._context.process.agree(f"{model.card.name} {model.checksum}" for model in models)
+
+    def _new_service(self, registry: ModelRegistry, scheduler: Scheduler) -> TranslationService:
+        """The service of the models that are listed now."""
+        models, settings = registry.models, self._context.settings
+        if not settings.fair_rows:
+            scheduler.set_fair_rows(_fair_rows(models, len(scheduler.workers)))
+        return TranslationService(
+            models,
+            registry,
+            scheduler,
+            self._context.metrics,
+            pivots=settings.pivot == "on",
+            retries=settings.retry_degenerate == "on",
+        )
+
+    def _end(self, failure: Exception) -> None:
+        """Fail what is in flight, and have the server end the process: only a new one can go on."""
+        self._context.lifecycle.fail(failure)
+        self._context.lifecycle.cancel_work()
+
+    # Reloading
+
+    async def _wait_for_request(self) -> bool:
+        """Returns whether a reload was requested before the next look was due."""
+        requested = self._context.lifecycle.reload_requested
+        try:
+            async with asyncio.timeout(self._context.settings.watch_seconds or None):
+                await requested.wait()
+        except TimeoutError:
+            return False
+        requested.clear()
+        return True
+
+    async def look(self, *, is_requested: bool = False) -> None:
+        """Look at the files once, and reload if that is due.
+
+        Args:
+            is_requested: Whether to reload now, changed or not.
+        """
+        found = await self._list()
+        self._num_stable_looks = self._num_stable_looks + 1 if found == self._found else 0
+        self._found = found
+        has_settled = found != self._loaded and self._num_stable_looks >= STABLE_LOOKS
+        if not (is_requested or has_settled) or self._context.lifecycle.phase is not Phase.READY:
+            return
+        self._loaded = found
+        if is_requested or self._context.process is None:
+            await self._reload()
+        else:
+            self._context.process.request_reload()
+
+    async def _list(self) -> Listing:
+        if not self._context.settings.watch_seconds:
+            return frozenset()
+        return await in_background(partial(list_files, self._context.settings.checkpoint))
+
+    async def _reload(self) -> None:
+        try:
+            await self._replace()
+        except Exception as failure:
+            if self._context.process is not None:
+                self._context.process.refuse()
+            if await self._list() != self._loaded:
+                logger.info("reload postponed; checkpoint files changed while they were loaded")
+            else:
+                logger.error("reload failed; the current models go on", extra=describe_failure(failure))
+                self._context.metrics.count_reload("failed")
+        await in_background(reclaim_memory)
+
+    async def _replace(self) -> None:
         """List the models again; once the new ones are loaded and verified, they answer new requests.
 
-        Returns:
-            Whether the list has changed and `retire` is due; otherwise nothing has changed.
+        Returns when the requests that began before are answered, and the removed models dropped.
 
         Raises:
             Exception: Why listing or loading failed; the current models go on.
         """
-        registry, scheduler = self._registry, self._scheduler
-        if registry is None or scheduler is None or not await registry.update():
-            return False
-        self._serve(self._new_service(registry, scheduler))
-        self._earlier = self._lifecycle.start_epoch()
-        return True
-
-    async def retire(self) -> None:
-        """Drop the removed models once the requests that began before are answered."""
-        if self._earlier is not None and self._registry is not None:
-            earlier, self._earlier = self._earlier, None
+        if self._running is None:
+            return
+        registry, scheduler = self._running
+        is_new = await registry.update()
+        if is_new:
+            self._context.serve(self._new_service(registry, scheduler))
+            earlier = self._context.lifecycle.start_epoch()
+        names = ", ".join(model.card.name for model in registry.models)
+        versions = ", ".join(model.version for model in registry.models)
+        outcome: ReloadOutcome = "replaced" if is_new else "unchanged"
+        logger.info("reloaded", extra={"outcome": outcome, "model": names, "version": versions})
+        self._context.metrics.count_reload(outcome)
+        if is_new:
             await earlier.wait()
-            self._registry.drop_removed()
+            registry.drop_removed()
+
+    # Ending
 
     async def stop(self) -> None:
         """Reject new work, finish the accepted work, and free all memory.
 
         Engines that are stuck in a step are left alone: their memory is still in use.
         """
-        self._lifecycle.drain()
-        if self._watching is not None:
-            self._watching.cancel()
-        has_ended = self._scheduler is None or await self._stop_workers(self._scheduler)
-        if has_ended and self._registry is not None:
-            self._registry.close()
-            self._lifecycle.cancel_callbacks.discard(self._registry.cancel_all)
+        self._context.lifecycle.drain()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._running is not None:
+            registry, scheduler = self._running
+            if await self._stop_workers(scheduler):
+                registry.close()
 
     async def _stop_workers(self, scheduler: Scheduler) -> bool:
-        """Whether all workers have ended."""
-        await scheduler.drain(self._settings.drain_seconds)
-        patience = _FORCED_SECONDS if self._lifecycle.is_forced else _STEP_SECONDS
-        try:
-            has_ended = await in_background(lambda: scheduler.stop(patience))
-        except RuntimeError:  # without a thread to wait in
-            has_ended = scheduler.stop(patience)
-        self._lifecycle.cancel_callbacks.discard(scheduler.cancel_all)
+        """Returns whether all workers have ended."""
+        await scheduler.drain(self._context.settings.drain_seconds)
+        patience = _FORCED_SECONDS if self._context.lifecycle.is_forced else _STEP_SECONDS
+        has_ended = await in_background(partial(scheduler.stop, patience))
         if has_ended:
-            self._watchdog.forget(scheduler.workers)
+            self._context.watchdog.watch(())
         return has_ended
 
-    def _end(self, failure: Exception) -> None:
-        """Fail what is in flight, and have the server end the process: only a new one can go on."""
-        self._lifecycle.fail(failure)
-        self._lifecycle.cancel_work()
 
-    def describe(self) -> dict[str, str]:
-        """Names and versions of the current models, as log fields."""
-        models = self._registry.models if self._registry is not None else ()
-        return {
-            "model": ", ".join(model.card.name for model in models),
-            "version": ", ".join(model.version for model in models),
-        }
-
-    async def _agree(self, models: Sequence[Model]) -> None:
-        if self._process is not None:
-            await self._process.agree(f"{model.card.name} {model.checksum}" for model in models)
-
-    def _new_service(self, registry: ModelRegistry, scheduler: Scheduler) -> TranslationService:
-        """The service of the models that are listed now."""
-        models, settings = registry.models, self._settings
-        if not settings.fair_rows:
-            scheduler.set_fair_rows(_fair_rows(registry, len(scheduler.workers)))
-        return TranslationService(
-            models,
-            registry,
-            scheduler,
-            self._metrics,
-            pivots=settings.pivot == "on",
-            retries=settings.retry_degenerate == "on",
-        )
-
-
-def _fair_rows(registry: ModelRegistry, workers: int) -> int:
+def _fair_rows(models: Sequence[Model], workers: int) -> int:
     """Rows that hardly slow another client down.
 
     On a CPU that is as many as keep all workers but one busy. On a GPU a step with dozens of rows takes as
     long as a step with few.
     """
-    if any(model.device != "cpu" for model in registry.models):
+    if any(model.device != "cpu" for model in models):
         return _FREE_ROWS_ON_GPU
-    return max(model.card.decoding.rows for model in registry.models) * max(workers - 1, 1)
+    return max(model.card.decoding.rows for model in models) * max(workers - 1, 1)
+
+
+def list_files(paths: Iterable[Path]) -> Listing:
+    """The files of all checkpoint folders; empty without any."""
+    try:
+        folders = served_folders(paths)
+        files = (file for folder in folders for file in folder.iterdir())
+        # A dangling link must not hide the other files.
+        return frozenset(_entry(file) for file in files if file.exists())
+    except (ConfigError, OSError):
+        # Files are being moved at this moment; the next look finds them.
+        return frozenset()
+
+
+def _entry(file: Path) -> tuple[str, int, int, int]:
+    status = file.stat()
+    return str(file), status.st_size, status.st_mtime_ns, status.st_ino

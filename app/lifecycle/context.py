@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What the requests of one application share. Only the HTTP layer takes all of it.
+    """What the requests of one application share. Only the HTTP layer and the active models take all of it.
 
     It is not ready before `serve`.
 

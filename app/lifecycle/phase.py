@@ -1,10 +1,27 @@
-"""The phase of the process (loading, ready, draining or failed), and its requests in flight."""
+"""The phase of the process (loading, ready, draining or failed), its requests in flight, and its shutdown.
+
+A shutdown is graceful: not ready, reject new requests, answer the accepted ones, close, exit status 0. The
+first SIGTERM or SIGINT starts it; it ends when no request is in flight or after DRAIN_SECONDS. The second
+signal answers the requests in flight with an error, which takes less than a second. The third signal closes
+all connections at once.
+"""
 
 import asyncio
+import os
+import time
 from collections.abc import Callable
 from enum import Enum
+from typing import Final
 
 from app.errors import DrainingError, NotReadyError
+
+# Load balancers ask /readyz about once a second: they must see a 503 before the socket closes.
+_NOTICE_SECONDS: Final = 1.0
+# `make` forwards a signal that its whole process group gets: the two count as one.
+_ECHO_SECONDS: Final = 0.2
+# Cancelled work has this long to answer by itself, which a stream does with an error event.
+_CANCEL_SECONDS: Final = 0.2
+_FORCE_SECONDS: Final = 0.8
 
 
 class Phase(Enum):
@@ -47,7 +64,7 @@ class Lifecycle:
         phase: What the process is doing.
         failure: Why loading failed; None otherwise.
         is_forced: Whether requests in flight are rejected too, because the process must end now.
-        cancel_callbacks: Called for that; each rejects the work of one scheduler.
+        cancel_callbacks: Called for that; each rejects work that waits for an engine or runs in one.
         reload_requested: Set to have the checkpoints loaded again.
     """
 
@@ -55,7 +72,7 @@ class Lifecycle:
         self.phase = Phase.LOADING
         self.failure: Exception | None = None
         self.is_forced = False
-        self.cancel_callbacks: set[Callable[[], None]] = set()
+        self.cancel_callbacks: list[Callable[[], None]] = []
         self.reload_requested = asyncio.Event()
         self._epoch = InFlightEpoch()
         self._epochs: dict[asyncio.Task[object] | None, InFlightEpoch] = {}
@@ -128,3 +145,70 @@ class Lifecycle:
             raise DrainingError
         if self.phase is not Phase.READY:
             raise NotReadyError
+
+
+class Shutdown:
+    """Decides when to stop listening. Only `request` may be called outside the event loop.
+
+    Args:
+        lifecycle: Drains, and cancels the requests in flight.
+        drain_seconds: How long the accepted requests may take.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, lifecycle: Lifecycle, drain_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._drain_seconds = drain_seconds
+        self._clock = clock
+        self._began: float | None = None
+        self._repeated: float | None = None
+        self._forced: float | None = None
+        self._has_cancelled_requests = False
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the shutdown no longer waits for the requests in flight."""
+        return self._repeated is not None or self._forced is not None
+
+    def request(self) -> bool:
+        """Request a shutdown; each signal calls this once.
+
+        Returns:
+            Whether to close all connections at once.
+        """
+        now = self._clock()
+        if self._began is None:
+            self._began = now
+            self._lifecycle.drain()
+        elif self._repeated is None:
+            if now - self._began >= _ECHO_SECONDS:
+                self._repeated = now
+        else:
+            return now - self._repeated >= _ECHO_SECONDS
+        return False
+
+    def is_over(self) -> bool:
+        """Returns whether to stop listening; called several times a second."""
+        if self._began is None:
+            return False
+        elapsed = self._clock() - self._began
+        if self._forced is None and (self._repeated is not None or elapsed >= self._drain_seconds):
+            self._forced = self._clock()
+            self._lifecycle.cancel_work()
+        if self._forced is not None:
+            return self._is_forced_over(self._clock() - self._forced)
+        return self._lifecycle.unfinished == 0 and elapsed >= _NOTICE_SECONDS
+
+    def _is_forced_over(self, elapsed: float) -> bool:
+        if elapsed >= _CANCEL_SECONDS and not self._has_cancelled_requests:
+            # Only once: a second time would cancel the error response itself.
+            self._has_cancelled_requests = True
+            self._lifecycle.cancel_requests()
+        return self._lifecycle.unfinished == 0 or elapsed >= _FORCE_SECONDS
+
+
+def has_terminal() -> bool:
+    """Returns whether standard input, output or error is a terminal that is still open."""
+    return any(map(os.isatty, range(3)))

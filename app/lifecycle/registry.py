@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from app.backend import Backend, LoadedModel, Model
-from app.background import in_background, start
+from app.backend import Backend, LoadedModel, Model, load_verified
+from app.background import in_background, release_memory, start
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
-from app.lifecycle.warm_up import load_verified
-from app.memory import release_memory
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current
@@ -363,13 +361,7 @@ class ModelRegistry:
         self._metrics.count_eviction(reason)
         self._metrics.show_models(self.models)
         logger.info("model dropped", extra={"model": model.card.name, "reason": reason})
-        try:
-            return start(partial(self._close, model, loaded))
-        except RuntimeError:
-            # Without a thread, the memory is free as soon as no worker refers to the engines.
-            closed = asyncio.get_running_loop().create_future()
-            closed.set_result(None)
-            return closed
+        return start(partial(self._close, model, loaded))
 
     def _close(self, model: Model, loaded: list[LoadedModel]) -> None:
         try:

@@ -36,7 +36,7 @@ class WatchedWorker(Protocol):
 
 
 class Watchdog:
-    """Watches the workers of every model set that still has requests.
+    """Watches the workers.
 
     Args:
         seconds: How long a step may take; 0 disables the limit, and only dead workers are noticed.
@@ -48,17 +48,13 @@ class Watchdog:
         self._seconds = seconds
         self._metrics = metrics
         self._dump = dump or _dump_stacks
-        self._watched: list[Sequence[WatchedWorker]] = []
+        self._workers: Sequence[WatchedWorker] = ()
         self._stuck: set[WatchedWorker] = set()
 
     def watch(self, workers: Sequence[WatchedWorker]) -> None:
-        """Watch these workers too."""
-        self._watched.append(workers)
-
-    def forget(self, workers: Sequence[WatchedWorker]) -> None:
-        """Stop watching these workers, which have ended as they should."""
-        self._watched.remove(workers)
-        self._stuck.difference_update(workers)
+        """Watch these workers, and no others."""
+        self._workers = workers
+        self._stuck.intersection_update(workers)
 
     @property
     def is_healthy(self) -> bool:
@@ -78,8 +74,7 @@ class Watchdog:
     def check(self) -> None:
         """Find the workers that are stuck now; each is logged and counted once."""
         latest = time.monotonic() - (self._seconds or math.inf)
-        workers = [worker for each in self._watched for worker in each]
-        stuck = {worker for worker in workers if _is_silent(worker, latest)}
+        stuck = {worker for worker in self._workers if _is_silent(worker, latest)}
         for worker in stuck - self._stuck:
             self._metrics.count_stuck_engine()
             logger.error("engine stuck", extra={"worker": worker.name, "seconds": self._seconds})

@@ -1,12 +1,21 @@
-"""② ③ Reads a request: finds the language, checkpoint, runs of text and token ids of each text."""
+"""② ③ Reads a request: finds the language, checkpoint, runs of text and token ids of each text.
 
+Long texts are read on threads, which clients share fairly.
+"""
+
+import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from app.background import start
+from app.errors import DeadlinePassedError
+from app.scheduling.fair_queue import FairSemaphore
 from app.translation.catalogue import Catalogue, Route
 from app.translation.glossary_store import StoredGlossary
 from app.translation.jobs import Text, TextJob, TranslationRequest
@@ -20,6 +29,11 @@ from model.text.tags import without_tags
 from model.translation.document_translation import with_alternatives
 from model.translation.result import Translation
 
+Result = TypeVar("Result")
+
+# Detecting, splitting and encoding 2,000 characters takes a few milliseconds, which the event loop
+# can spare; more goes to a thread. A thread costs about 0.1 ms, so short texts stay on the event loop.
+_INLINE_CHARACTERS = 2_000
 # Options of the requested translation, which do not apply to a pivot language on the way.
 _LAST_HOP_OPTIONS = frozenset({"min_length", "max_length", "return_alignment"})
 
@@ -135,6 +149,45 @@ class Reader:
         ranked = self.detector.detect(text, request.reader)
         sources = self._catalogue.sources_of(request.target, request.model) or (request.target,)
         return usable_language(ranked, sources.__contains__)
+
+
+class TextThreads:
+    """A few threads for work on long texts, which would stall the event loop; for the event loop only.
+
+    Work that finds no thread free waits in a fair queue of clients.
+
+    Args:
+        count: Number of threads.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._permits = FairSemaphore(count)
+
+    async def run(
+        self, work: Callable[[], Result], *, client: str, size: int, deadline: float | None = None
+    ) -> Result:
+        """Do work on a text: short texts on the event loop, long ones on a thread.
+
+        If the caller is cancelled, the thread finishes the work and serves the next client after that.
+
+        Args:
+            work: What to do, in the caller's context.
+            client: Name of the client.
+            size: Characters of the text.
+            deadline: When the result becomes worthless, seconds of the monotonic clock; None for never.
+
+        Raises:
+            DeadlinePassedError: If the deadline came before the result of a thread.
+        """
+        if size <= _INLINE_CHARACTERS:
+            return work()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._permits.acquire(client, size)
+                work = partial(copy_context().run, work)
+                return await start(work, name="text", ended=self._permits.release)
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
 
 class _Part(NamedTuple):

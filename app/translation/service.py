@@ -10,17 +10,15 @@ from functools import partial
 from itertools import islice
 
 from app.backend import Leases, Model
-from app.background import in_background
+from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError, UnavailableError
-from app.memory import release_memory
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
 from app.translation.jobs import Answer, Text, TextJob, TranslationRequest
 from app.translation.partial_results import PartialResults
-from app.translation.reader import Reader
-from app.translation.text_threads import TextThreads
+from app.translation.reader import Reader, TextThreads
 from model.errors import TranslationError
 from model.text.detection import Detection
 from model.translation.result import SentenceTranslation, better_of, second_request

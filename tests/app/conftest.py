@@ -35,8 +35,7 @@ def uncollected() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gc.freeze", lambda: None)
-        for module in ("active_models", "reloading"):
-            patch.setattr(f"app.lifecycle.{module}.reclaim_memory", lambda: None)
+        patch.setattr("app.lifecycle.active_models.reclaim_memory", lambda: None)
         yield
 
 

@@ -83,6 +83,7 @@ class DoubleBackend:
         seconds: How long a step takes.
         rest: How it takes so long.
         room: How many sentences an engine takes at once.
+        closings: How many engines were closed.
     """
 
     def __init__(self, *models: tuple[str, tuple[Pair, ...]], workers: int = 1) -> None:
@@ -103,6 +104,7 @@ class DoubleBackend:
         self.seconds = 0.0
         self.rest: Callable[[float], object] = time.sleep
         self.room = 64
+        self.closings = 0
         self.tokenizer = WordTokenizer()
         named = models or (("tiny", (("en", "fr"), ("fr", "en"))),)
         self.engines = {(name, worker): DoubleEngine(self) for name, _ in named for worker in range(workers)}
@@ -136,6 +138,7 @@ class DoubleBackend:
         return {}
 
     def close(self) -> None:
+        self.closings += 1
         self.gate.set()
 
     def _model(self, name: str, pairs: tuple[Pair, ...]) -> Model:

@@ -1,11 +1,12 @@
-"""Work in a thread beside the event loop: its result, its failure, and a caller that stops waiting."""
+"""Work in a thread beside the event loop: its result and failure, a caller that stops waiting, garbage."""
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
-from app.background import in_background
+from app.background import in_background, reclaim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +51,23 @@ def test_the_end_of_the_loop_does_not_wait_for_it() -> None:
     go.set()
     worker.join(10)
     assert not worker.is_alive()
+
+
+async def test_without_a_thread_the_event_loop_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    assert await in_background(threading.get_ident) == threading.get_ident()
+
+
+def test_reference_cycles_are_freed() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    cycle = Cycle()
+    seen = weakref.ref(cycle)
+    del cycle
+    reclaim_memory()
+    assert seen() is None

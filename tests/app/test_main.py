@@ -1,12 +1,13 @@
 """The application as a whole: it answers, and it lets go of what it has."""
 
+import gc
 from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from app.background import reclaim_memory
 from app.lifecycle.active_models import ActiveModels
-from app.lifecycle.reloading import Reloader
 from app.main import create_app
 from app.settings import Settings
 from tests.app.conftest import until
@@ -26,17 +27,17 @@ async def test_a_text_comes_back_translated(client: httpx.AsyncClient) -> None:
     }
 
 
-async def test_a_failed_background_task_is_logged_at_once_and_everything_is_closed(
+async def test_a_look_that_fails_is_logged_and_made_up_for_and_everything_is_closed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend, let_go = DoubleBackend(), []
     monkeypatch.setattr(backend, "close", lambda: let_go.append("engines"))
-    monkeypatch.setattr(Reloader, "_wait_for_request", _fail)
-    app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: backend)
+    monkeypatch.setattr(ActiveModels, "look", _fail)
+    app = create_app(Settings(_env_file=None, watch_seconds=0.01), connect=lambda: backend)
     app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
     async with app.router.lifespan_context(app):
-        await until(lambda: caplog.records)
-        assert caplog.messages == ["a background task failed"]
+        await until(lambda: len(caplog.records) > 1)
+        assert set(caplog.messages) == {"looking for changed checkpoints failed"}
     assert let_go == ["engines", "traces"]
 
 
@@ -53,5 +54,24 @@ async def test_traces_are_written_although_the_engines_cannot_be_let_go_of(
     assert let_go == ["traces"]
 
 
-async def _fail(_: object) -> None:
+async def test_no_collection_of_new_objects_looks_at_many(client: httpx.AsyncClient) -> None:
+    reclaim_memory()
+    numbers: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        generations = range(about["generation"] + 1)
+        if phase == "start" and about["generation"] < 2:
+            numbers.append(sum(len(gc.get_objects(each)) for each in generations))
+
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(200_000)]
+    finally:
+        gc.callbacks.remove(note)
+    assert len(kept) == 200_000
+    assert len(numbers) > 10
+    assert max(numbers) < 50_000
+
+
+async def _fail(*_: object, **__: object) -> None:
     raise ZeroDivisionError

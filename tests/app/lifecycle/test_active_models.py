@@ -1,37 +1,42 @@
-"""The active models from start to end; test_reloading tests how their list changes."""
+"""The active models from start to end; reloads replace them, and clients notice nothing but the version."""
 
 import asyncio
+import dataclasses
+import logging
+import os
 import threading
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
 
+import httpx
 import pytest
+from starlette.applications import Starlette
 
-from app.backend import Backend
+from app.backend import Backend, LoadedModel, Model
 from app.errors import DrainingError, NotReadyError
-from app.lifecycle.active_models import ActiveModels
+from app.lifecycle.active_models import ActiveModels, list_files
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
+from app.main import create_app
+from app.settings import Settings
 from app.translation.jobs import TranslationRequest
-from model.errors import CheckpointError
-from tests.app.conftest import until
+from model.checkpoint.self_test import SelfTestSentence
+from model.errors import CheckpointError, ConfigError
+from tests.app.conftest import Lines, client_of, until
 from tests.app.double import DoubleBackend
-from tests.app.lifecycle.conftest import active_models_of
 
 pytestmark = pytest.mark.anyio
+REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
 
-
-class CountingBackend(DoubleBackend):
-    """Counts how often an engine was closed."""
-
-    closings = 0
-
-    def close(self) -> None:
-        self.closings += 1
+# Start and end
 
 
 @pytest.fixture
-def backend() -> CountingBackend:
-    return CountingBackend()
+def models(context: Context, backend: DoubleBackend) -> ActiveModels:
+    return ActiveModels(context, lambda: backend)
 
 
 def request(*texts: str) -> TranslationRequest:
@@ -50,12 +55,9 @@ async def held(models: ActiveModels, context: Context, backend: DoubleBackend) -
     return task
 
 
-def leftovers(context: Context) -> tuple[object, ...]:
-    return context.lifecycle.cancel_callbacks, context.watchdog._watched
-
-
-async def test_it_serves_from_loading_to_the_end(context: Context, backend: CountingBackend) -> None:
-    models = active_models_of(lambda: backend, context)
+async def test_it_serves_from_loading_to_the_end(
+    models: ActiveModels, context: Context, backend: DoubleBackend
+) -> None:
     with pytest.raises(NotReadyError):
         _ = context.service
     await models.start()
@@ -77,7 +79,7 @@ async def test_a_failure_is_left_for_the_server_and_only_faults_of_ours_are_logg
     def connect() -> Backend:
         raise fault
 
-    models = active_models_of(connect, context)
+    models = ActiveModels(context, connect)
     await models.start()
     assert (context.lifecycle.phase, context.lifecycle.failure) == (Phase.FAILED, fault)
     assert [record.message for record in caplog.records] == ["the model could not be loaded"] * lines
@@ -85,22 +87,21 @@ async def test_a_failure_is_left_for_the_server_and_only_faults_of_ours_are_logg
 
 
 async def test_a_process_that_was_told_to_end_while_it_loaded_never_becomes_ready(
-    context: Context, backend: CountingBackend
+    context: Context, backend: DoubleBackend
 ) -> None:
     def connect() -> Backend:
         context.lifecycle.drain()
         return backend
 
-    models = active_models_of(connect, context)
+    models = ActiveModels(context, connect)
     await models.start()
     assert context.lifecycle.phase is Phase.DRAINING
     await models.stop()
 
 
 async def test_stopping_finishes_the_work_and_frees_everything(
-    context: Context, backend: CountingBackend
+    models: ActiveModels, context: Context, backend: DoubleBackend
 ) -> None:
-    models = active_models_of(lambda: backend, context)
     task = await held(models, context, backend)
     stopping = asyncio.create_task(models.stop())
     await asyncio.sleep(0.01)
@@ -111,43 +112,47 @@ async def test_stopping_finishes_the_work_and_frees_everything(
     await stopping
     assert task.done()
     assert backend.closings == 1
-    assert leftovers(context) == (set(), [])
+    assert not context.watchdog._workers
 
 
-async def test_a_stuck_engine_is_not_closed(context: Context, backend: CountingBackend) -> None:
-    models = active_models_of(lambda: backend, context)
+async def test_a_stuck_engine_is_not_closed(
+    models: ActiveModels, context: Context, backend: DoubleBackend
+) -> None:
     task = await held(models, context, backend)
     context.lifecycle.cancel_work()
     await models.stop()
     assert backend.closings == 0
-    assert len(context.watchdog._watched) == 1, "so that the watchdog reports it"
+    assert context.watchdog._workers, "so that the watchdog reports it"
     with pytest.raises(DrainingError):
         await task
     backend.gate.set()
 
 
 @pytest.mark.parametrize("missing", ["engine-1", "background"])
-async def test_a_start_without_threads_frees_everything(
+async def test_without_threads_it_serves_or_frees_everything(
     context: Context, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
+    """Work in the background can do without a thread of its own, and an engine cannot."""
     start = threading.Thread.start
     begun: list[threading.Thread] = []
 
     def start_unless_missing(thread: threading.Thread) -> None:
-        has_workers = any(each.name == "engine-0" for each in begun)
-        if thread.name == missing and (has_workers or missing == "engine-1"):
+        if thread.name == missing:
             raise RuntimeError("can't start new thread")
         begun.append(thread)
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_unless_missing)
-    backend = CountingBackend(workers=2)
-    models = active_models_of(lambda: backend, context)
+    backend = DoubleBackend(workers=2)
+    models = ActiveModels(context, lambda: backend)
     await models.start()
-    assert isinstance(context.lifecycle.failure, RuntimeError)
+    if missing == "background":
+        assert len(await context.service.translate(request("one two"))) == 1
+    else:
+        assert isinstance(context.lifecycle.failure, RuntimeError)
     await models.stop()
     assert backend.closings == 2
-    assert leftovers(context) == (set(), [])
+    assert not context.watchdog._workers
     engines = [thread for thread in begun if thread.name.startswith("engine")]
     assert len(engines) == 1 + (missing == "background")
     assert not any(thread.is_alive() for thread in engines)
@@ -155,7 +160,7 @@ async def test_a_start_without_threads_frees_everything(
 
 async def test_metrics_show_the_workers_and_the_models(context: Context) -> None:
     backend = DoubleBackend(("other", (("de", "en"),)), workers=2)
-    models = active_models_of(lambda: backend, context)
+    models = ActiveModels(context, lambda: backend)
     await models.start()
     exposition = context.metrics.exposition().decode()
     await models.stop()
@@ -168,3 +173,343 @@ async def test_metrics_show_the_workers_and_the_models(context: Context) -> None
         'dragoman_model_loads_total{outcome="loaded"} 1.0',
     ):
         assert sample in exposition
+
+
+# Reloads
+
+
+def edition(letter: str, *self_test: SelfTestSentence) -> DoubleBackend:
+    """A backend whose weights differ by a letter."""
+    backend = DoubleBackend()
+    backend._models = [
+        dataclasses.replace(model, checksum=letter * 64, self_test=self_test) for model in backend.models()
+    ]
+    return backend
+
+
+class Loads(DoubleBackend):
+    """A backend that lists another edition each time; exceptions are raised.
+
+    Attributes:
+        num_listings: How often it was asked for its models.
+        listed: Editions that were listed, in order.
+    """
+
+    def __init__(self, *editions: DoubleBackend | Exception) -> None:
+        super().__init__()
+        self.editions = list(editions)
+        self.num_listings = 0
+        self.listed: list[DoubleBackend] = []
+        self._edition_of: dict[Model, DoubleBackend] = {}
+
+    @property
+    def closed(self) -> list[DoubleBackend]:
+        """Editions whose engines were closed."""
+        return [each for each in self.listed if each.closings]
+
+    def list_models(self) -> Sequence[Model]:
+        self.num_listings += 1
+        found = self.editions.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        self.listed.append(found)
+        models = found.list_models()
+        self._edition_of.update(dict.fromkeys(models, found))
+        return models
+
+    def load(self, model: Model) -> LoadedModel:
+        return self._edition_of[model].load(model)
+
+
+@asynccontextmanager
+async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
+    """An application that has loaded what comes first."""
+    values = {"watch_seconds": 0} | settings
+    app = create_app(Settings(_env_file=None, **values), connect=lambda: loads)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        async with asyncio.timeout(60):
+            while (await client.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.005)
+        yield app, client
+
+
+def request_reload(app: Starlette) -> None:
+    app.state.context.lifecycle.reload_requested.set()
+
+
+async def reloads(app: Starlette, outcome: str, count: int = 1) -> None:
+    """Wait until there were as many."""
+    series = {"outcome": outcome}
+    registry = app.state.context.metrics.registry
+    await until(lambda: registry.get_sample_value("dragoman_reloads_total", series) == count)
+
+
+async def version(client: httpx.AsyncClient) -> str:
+    response = await client.post("/translate", json=REQUEST)
+    assert response.status_code == 200
+    return str(response.json()["model_version"])
+
+
+async def test_a_requested_reload_replaces_the_models(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    old, new = edition("a"), edition("b")
+    loads = Loads(old, new)
+    async with serving(loads) as (app, client):
+        assert await version(client) == "1+aaaaaaaa"
+        request_reload(app)
+        await reloads(app, "replaced")
+        assert await version(client) == "1+bbbbbbbb"
+        await until(lambda: loads.closed == [old])
+        metrics = (await client.get("/metrics")).text
+        assert f'checksum="{"b" * 64}"' in metrics
+        assert "a" * 64 not in metrics
+        assert "dragoman_model_load_seconds 0.5" in metrics
+    assert loads.closed == [old, new]
+
+
+async def test_earlier_requests_are_answered_by_the_old_models() -> None:
+    old, new = edition("a"), edition("b")
+    loads = Loads(old, new)
+    async with serving(loads) as (app, client):
+        old.seconds = 0.4  # a quarter of a minute in all, unless the rest is cut short
+        early = asyncio.create_task(client.post("/translate", json=REQUEST | {"q": "word " * 35}))
+        await until(old.entered.is_set)
+        request_reload(app)
+        await reloads(app, "replaced")
+        assert await version(client) == "1+bbbbbbbb"
+        assert (loads.closed, early.done()) == ([], False)
+        old.seconds = 0.0
+        response = await early
+        assert (response.status_code, response.json()["model_version"]) == (200, "1+aaaaaaaa")
+        await until(lambda: loads.closed == [old])
+
+
+async def test_no_request_fails_while_versions_change() -> None:
+    editions = [edition(letter) for letter in "abcdef"]
+    for each in editions:
+        each.seconds = 0.002
+    async with serving(Loads(*editions)) as (app, client):
+        found: list[str] = []
+        is_over = asyncio.Event()
+
+        async def go_on() -> None:
+            while not is_over.is_set():
+                found.append(await version(client))
+
+        clients = [asyncio.create_task(go_on()) for _ in range(8)]
+        await until(lambda: "1+aaaaaaaa" in found)
+        for count in range(1, len(editions)):
+            request_reload(app)
+            await reloads(app, "replaced", count)
+        await until(lambda: "1+ffffffff" in found)
+        is_over.set()
+        await asyncio.gather(*clients)
+        assert app.state.context.lifecycle.in_flight == 0
+
+
+async def test_a_reload_that_is_requested_while_loading_comes_after_it() -> None:
+    app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: Loads(*map(edition, "ab")))
+    async with app.router.lifespan_context(app):
+        request_reload(app)
+        await reloads(app, "replaced")
+
+
+class Watched:
+    """Active models that watch one folder, and what they have loaded; the tests decide when they look."""
+
+    def __init__(self, folder: Path, *editions: DoubleBackend | Exception) -> None:
+        self.loads = Loads(*editions)
+        self.context = Context(Settings(_env_file=None, checkpoint=(folder,), watch_seconds=1))
+        self.models = ActiveModels(self.context, lambda: self.loads)
+
+    async def __aenter__(self) -> Self:
+        await self.models.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.models.stop()
+
+    async def look(self, count: int = 1, *, is_requested: bool = False) -> str:
+        """Look so many times; gives the version that is served then."""
+        for _ in range(count):
+            await self.models.look(is_requested=is_requested)
+        return self.context.service.catalogue.models[0].version
+
+    async def reload(self) -> str:
+        """Reload on request; gives the version that is served then."""
+        return await self.look(is_requested=True)
+
+    def count(self, outcome: str) -> float | None:
+        registry = self.context.metrics.registry
+        return registry.get_sample_value("dragoman_reloads_total", {"outcome": outcome})
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (CheckpointError("checkpoint x is corrupt"), "checkpoint x is corrupt"),
+        (ConfigError("shortlist", "off", "on"), "`shortlist` must be off, but is 'on' instead"),
+        (RuntimeError("secret"), "RuntimeError"),
+    ],
+)
+async def test_models_that_cannot_be_loaded_change_nothing(
+    tmp_path: Path, failure: Exception, reason: str, lines: Lines
+) -> None:
+    async with Watched(tmp_path, edition("a"), failure, edition("c")) as watched:
+        assert await watched.reload() == "1+aaaaaaaa"
+        (line,) = [line for line in lines() if str(line["event"]).startswith("reload failed")]
+        assert (line.get("reason") or line["fault"]) == reason
+        assert watched.count("failed") == 1
+        assert await watched.reload() == "1+cccccccc"
+
+
+async def test_models_that_cannot_translate_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = edition("b")
+    monkeypatch.setattr(broken.engine("tiny", 0), "step", _raise(CheckpointError("not a number")))
+    async with Watched(tmp_path, edition("a"), broken) as watched:
+        assert await watched.reload() == "1+aaaaaaaa"
+        assert (watched.loads.closed, watched.count("failed")) == ([broken], 1)
+
+
+async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    async with Watched(tmp_path, *map(edition, "abc")) as watched:
+        (old,) = watched.loads.listed
+        monkeypatch.setattr(old, "close", _raise(OSError("the device is gone")))
+        assert await watched.reload() == "1+bbbbbbbb"
+        assert await watched.reload() == "1+cccccccc"
+    errors = [line["event"] for line in lines() if line["level"] == "error"]
+    assert errors == ["a model could not be closed"]
+
+
+def _raise(fault: Exception) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    return fail
+
+
+async def test_the_same_models_change_nothing(tmp_path: Path) -> None:
+    old, same = edition("a"), edition("a")
+    async with Watched(tmp_path, old, same) as watched:
+        service = watched.context.service
+        await watched.reload()
+        assert watched.context.service is service
+        assert (watched.loads.closed, watched.count("unchanged")) == ([], 1)
+
+
+async def test_new_self_test_sentences_are_verified_although_the_weights_are_the_same(tmp_path: Path) -> None:
+    sentences = [
+        SelfTestSentence(source_language="en", target_language="fr", source="one two", translation=each)
+        for each in ("ONE TWO", "ONE TWO", "quite another")
+    ]
+    editions = edition("a"), *(edition("a", sentence) for sentence in sentences)
+    async with Watched(tmp_path, *editions) as watched:
+        for outcome in ("replaced", "unchanged", "failed"):
+            await watched.reload()
+            assert watched.count(outcome) == 1
+
+
+async def test_a_draining_process_does_not_reload(tmp_path: Path) -> None:
+    async with Watched(tmp_path, edition("a"), edition("b")) as watched:
+        watched.context.lifecycle.drain()
+        assert await watched.reload() == "1+aaaaaaaa"
+        assert watched.loads.num_listings == 1
+
+
+# A watched folder
+
+
+def put(folder: Path, *names: str, content: str = "{}") -> None:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text(content)
+
+
+async def test_changed_files_are_loaded_after_two_looks_without_change(tmp_path: Path, lines: Lines) -> None:
+    put(tmp_path / "one", "config.json", "provenance.json")
+    editions = edition("a"), edition("b"), CheckpointError("half of it"), edition("c")
+    async with Watched(tmp_path, *editions) as watched:
+        assert await watched.look(5) == "1+aaaaaaaa"
+        put(tmp_path / "two", "config.json")
+        assert await watched.look(2) == "1+aaaaaaaa"
+        assert await watched.look() == "1+bbbbbbbb"
+        put(tmp_path / "two", "model.safetensors", content="half")
+        assert await watched.look(10) == "1+bbbbbbbb"
+        assert (watched.count("failed"), watched.loads.num_listings) == (1, 3), "tried once for each change"
+        put(tmp_path / "two", "model.safetensors", content="the whole of it")
+        assert await watched.look(3) == "1+cccccccc"
+    assert [line["reason"] for line in lines() if line["level"] == "error"] == ["half of it"]
+    loaded = [line["version"] for line in lines() if line["event"] == "model loaded"]
+    assert loaded == ["1+aaaaaaaa", "1+bbbbbbbb", "1+cccccccc"]
+    reloaded = [(line["model"], line["version"]) for line in lines() if line["event"] == "reloaded"]
+    assert reloaded == [("tiny", "1+bbbbbbbb"), ("tiny", "1+cccccccc")]
+
+
+@pytest.mark.parametrize("looks_between_writes", [1, 2])
+async def test_a_slow_copy_logs_no_error(tmp_path: Path, lines: Lines, looks_between_writes: int) -> None:
+    put(tmp_path, "config.json", "provenance.json")
+    async with Watched(tmp_path, edition("a"), edition("b")) as watched:
+        for size in range(10):
+            put(tmp_path, "model.safetensors", content="x" * size)
+            assert await watched.look(looks_between_writes) == "1+aaaaaaaa"
+        assert await watched.look(2) == "1+bbbbbbbb"
+    assert [line for line in lines() if line["level"] == "error"] == []
+
+
+async def test_files_that_change_while_they_are_loaded_log_no_error(
+    tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "config.json")
+    async with Watched(tmp_path, edition("a"), CheckpointError("half of it"), edition("b")) as watched:
+        list_models = watched.loads.list_models
+
+        def list_during_a_copy() -> Sequence[Model]:
+            put(tmp_path, "model.safetensors", content="the whole of it")
+            return list_models()
+
+        monkeypatch.setattr(watched.loads, "list_models", list_during_a_copy)
+        put(tmp_path, "model.safetensors", content="half")
+        assert await watched.look(3) == "1+aaaaaaaa"
+        assert (watched.count("failed"), watched.loads.num_listings) == (0, 2)
+        monkeypatch.undo()
+        assert await watched.look(3) == "1+bbbbbbbb"
+    assert [line for line in lines() if line["level"] == "error"] == []
+
+
+async def test_a_failed_start_is_not_tried_again(tmp_path: Path) -> None:
+    put(tmp_path, "config.json")
+    watched = Watched(tmp_path, CheckpointError("no"))
+    await watched.models.start()
+    put(tmp_path, "model.safetensors")
+    for _ in range(5):
+        await watched.models.look()
+    assert watched.loads.num_listings == 1
+    assert isinstance(watched.context.lifecycle.failure, CheckpointError)
+
+
+def test_the_listing_shows_new_changed_replaced_and_missing_files(tmp_path: Path) -> None:
+    put(tmp_path / "one", "config.json", "model.safetensors")
+    (tmp_path / ".one.writing").mkdir()
+    seen = [list_files([tmp_path])]
+    put(tmp_path / ".one.writing", "config.json")
+    assert list_files([tmp_path]) == seen[0]
+    put(tmp_path / "two", "model.safetensors")
+    assert list_files([tmp_path]) == seen[0]  # without a configuration it is no checkpoint yet
+    put(tmp_path / "two", "config.json")
+    seen.append(list_files([tmp_path]))
+    status = (tmp_path / "one" / "config.json").stat()
+    put(tmp_path / "one", "new")
+    (tmp_path / "one" / "new").write_text("[]")
+    os.utime(tmp_path / "one" / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    (tmp_path / "one" / "new").replace(tmp_path / "one" / "config.json")
+    seen.append(list_files([tmp_path]))
+    (tmp_path / "two" / "config.json").unlink()
+    seen.append(list_files([tmp_path]))
+    assert len(set(seen)) == 4
+    (tmp_path / "one" / "link").symlink_to("nowhere")
+    assert list_files([tmp_path]) == seen[-1] != frozenset()
+    assert list_files([tmp_path / "nowhere"]) == frozenset()

@@ -1,4 +1,4 @@
-"""Listing and loading: names, workers, memory, and the budget of decoder state."""
+"""Listing and loading: names, workers, memory, the budget of decoder state, and self-test sentences."""
 
 import gc
 import json
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
-from app.backend import LoadedModel
+from app.backend import LoadedModel, Model, load_verified
 from app.lifecycle.engine_backend import EngineBackend
-from app.lifecycle.warm_up import load_verified
 from app.settings import Settings
 from model.checkpoint.editing import add_shortlist
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.manifest import PROVENANCE, read_json
+from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
 from model.checkpoint.self_test import PROVENANCE_KEY, SelfTestSentence
 from model.checkpoint.weights import WEIGHTS
 from model.decode_request import DecodeOptions, DecodeRequest
@@ -22,6 +22,7 @@ from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, ConfigError
 from model.native.shared_weights import SharedWeights, WeightsHolder
+from tests.embedded import EMBEDDED, NAME
 from tests.model.native_library import needs_native
 from tests.model.shortlists import shortlist_of
 from tests.model.weights_holder import answering_holder, wait_until
@@ -194,3 +195,52 @@ def test_weights_that_one_process_cannot_load_do_not_block_the_others(
         backend.load(model)
     (folder / WEIGHTS).write_bytes(content)
     load_verified(backend, model).close()
+
+
+# Self-test sentences
+
+PRECISIONS = [
+    pytest.param("auto", "auto", id="int8", marks=needs_native),
+    pytest.param("auto", "bfloat16", id="bfloat16", marks=needs_native),
+    pytest.param("auto", "float32", id="float32", marks=needs_native),
+    pytest.param("off", "float32", id="pytorch"),
+]
+
+
+def verified(folder: Path, **settings: object) -> Model:
+    backend = backend_of(folder, workers=2, **settings)
+    (model,) = backend.list_models()
+    load_verified(backend, model).close()
+    return model
+
+
+@pytest.mark.parametrize(("native", "precision"), PRECISIONS)
+def test_the_embedded_checkpoint_translates_as_when_it_was_written(
+    native: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    model = verified(EMBEDDED, precision=precision)
+    directions = {(each.source_language, each.target_language) for each in model.self_test}
+    assert directions == set(model.card.pairs)
+
+
+@pytest.mark.parametrize("prefix", ["", "decoder.layers.0."])
+def test_scrambled_weights_with_the_right_checksums_are_refused(tmp_path: Path, prefix: str) -> None:
+    """The weights are finite and have the right shapes and checksums; only translating shows the fault."""
+    folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
+    scramble(folder, prefix)
+    with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its self-test sentences"):
+        verified(folder)
+
+
+def scramble(folder: Path, prefix: str) -> None:
+    """Reverse the weights whose names begin so."""
+    for file in folder.glob("*.safetensors"):
+        weights = load_file(file)
+        turned = {
+            name: each.flip(0).contiguous() for name, each in weights.items() if name.startswith(prefix)
+        }
+        save_file(weights | turned, file)
+    # Make the checksums agree with the files again.
+    kept = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
+    write_provenance(folder, kept)

@@ -1,13 +1,11 @@
-"""Phases of the process, requests in flight, and their epochs."""
+"""Phases of the process, requests in flight, their epochs, and a shutdown by a clock that the test moves."""
 
 import asyncio
 
 import pytest
 
 from app.errors import DrainingError, NotReadyError
-from app.lifecycle.phase import Lifecycle
-
-pytestmark = pytest.mark.anyio
+from app.lifecycle.phase import Lifecycle, Phase, Shutdown
 
 
 async def answer(lifecycle: Lifecycle, end: asyncio.Event) -> None:
@@ -18,6 +16,7 @@ async def answer(lifecycle: Lifecycle, end: asyncio.Event) -> None:
         lifecycle.leave()
 
 
+@pytest.mark.anyio
 async def test_an_epoch_ends_with_its_last_request_and_not_with_later_ones() -> None:
     lifecycle, end, later = Lifecycle(), asyncio.Event(), asyncio.Event()
     first = asyncio.create_task(answer(lifecycle, end))
@@ -36,11 +35,13 @@ async def test_an_epoch_ends_with_its_last_request_and_not_with_later_ones() -> 
     assert lifecycle.in_flight == 0
 
 
+@pytest.mark.anyio
 async def test_an_empty_epoch_ends_at_once() -> None:
     async with asyncio.timeout(60):
         await Lifecycle().start_epoch().wait()
 
 
+@pytest.mark.anyio
 async def test_requests_that_arrive_while_draining_do_not_delay_the_end() -> None:
     lifecycle, end = Lifecycle(), asyncio.Event()
     before = asyncio.create_task(answer(lifecycle, end))
@@ -55,6 +56,7 @@ async def test_requests_that_arrive_while_draining_do_not_delay_the_end() -> Non
     assert lifecycle.unfinished == 0
 
 
+@pytest.mark.anyio
 async def test_a_signal_may_interrupt_the_arrival_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     lifecycle, end = Lifecycle(), asyncio.Event()
     task = asyncio.create_task(answer(lifecycle, end))
@@ -73,6 +75,7 @@ async def test_a_signal_may_interrupt_the_arrival_of_a_request(monkeypatch: pyte
     assert (lifecycle.in_flight, lifecycle.unfinished) == (0, 0)
 
 
+@pytest.mark.anyio
 async def test_only_a_ready_process_serves_and_a_draining_one_never_again() -> None:
     lifecycle = Lifecycle()
     with pytest.raises(NotReadyError):
@@ -85,6 +88,7 @@ async def test_only_a_ready_process_serves_and_a_draining_one_never_again() -> N
         lifecycle.require_ready()
 
 
+@pytest.mark.anyio
 async def test_all_requests_can_be_cancelled() -> None:
     lifecycle = Lifecycle()
     task = asyncio.create_task(answer(lifecycle, asyncio.Event()))
@@ -93,3 +97,115 @@ async def test_all_requests_can_be_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert lifecycle.in_flight == 0
+
+
+# Shutdown
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Watched(Lifecycle):
+    """Records its calls, and has as many requests in flight as the test sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.count = 0
+        self.cancel_callbacks.append(lambda: self.calls.append("work"))
+
+    @property
+    def unfinished(self) -> int:
+        return self.count
+
+    def cancel_requests(self) -> None:
+        self.calls.append("rest")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lifecycle() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def shutdown(lifecycle: Watched, clock: Clock) -> Shutdown:
+    return Shutdown(lifecycle, 30.0, clock)
+
+
+def test_nothing_ends_before_a_request(shutdown: Shutdown, lifecycle: Watched) -> None:
+    assert not shutdown.is_over()
+    assert lifecycle.phase is Phase.LOADING
+
+
+def test_an_idle_process_gives_notice_and_ends(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
+    assert not shutdown.request()
+    assert lifecycle.phase is Phase.DRAINING
+    assert not shutdown.is_over()
+    clock.now += 1.1
+    assert shutdown.is_over()
+    assert lifecycle.calls == []
+
+
+def test_requests_in_flight_are_waited_for(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
+    lifecycle.count = 1
+    shutdown.request()
+    clock.now += 29
+    assert not shutdown.is_over()
+    lifecycle.count = 0
+    assert shutdown.is_over()
+    assert not shutdown.is_urgent
+
+
+def test_after_drain_seconds_requests_in_flight_are_rejected(
+    shutdown: Shutdown, lifecycle: Watched, clock: Clock
+) -> None:
+    lifecycle.count = 1
+    shutdown.request()
+    clock.now += 30
+    assert not shutdown.is_over()
+    assert (lifecycle.calls, lifecycle.is_forced, shutdown.is_urgent) == (["work"], True, True)
+    clock.now += 0.3
+    assert not shutdown.is_over()
+    assert not shutdown.is_over()
+    assert lifecycle.calls == ["work", "rest"]
+    clock.now += 1
+    assert shutdown.is_over()
+
+
+def test_the_second_signal_rejects_all_requests(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
+    lifecycle.count = 1
+    shutdown.request()
+    clock.now += 0.5
+    assert not shutdown.request()
+    assert not shutdown.is_over()
+    assert lifecycle.calls == ["work"]
+    lifecycle.count = 0
+    assert shutdown.is_over()
+
+
+def test_the_third_signal_closes_at_once(shutdown: Shutdown, clock: Clock) -> None:
+    answers = []
+    for _ in range(3):
+        answers.append(shutdown.request())
+        clock.now += 0.5
+    assert answers == [False, False, True]
+
+
+def test_a_forwarded_signal_counts_once(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
+    lifecycle.count = 1
+    shutdown.request()
+    clock.now += 0.05
+    assert not shutdown.request()
+    clock.now += 1
+    assert not shutdown.is_over()
+    assert not shutdown.is_urgent

@@ -89,7 +89,7 @@ def test_ended_workers_are_not_watched() -> None:
     watch = Watch()
     watch.watchdog.watch(workers)
     watch.watchdog.check()
-    watch.watchdog.forget(workers)
+    watch.watchdog.watch(())
     watch.watchdog.require_progress()
 
 

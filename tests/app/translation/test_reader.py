@@ -1,15 +1,21 @@
-"""Reading a request: languages, checkpoints, options, sentences and limits."""
+"""Reading a request: languages, checkpoints, options, sentences and limits; threads for long texts."""
 
+import asyncio
+import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.translation.catalogue import Catalogue
 from app.translation.jobs import Text, TextJob, TranslationRequest
-from app.translation.reader import Reader
+from app.translation.reader import Reader, TextThreads
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import HTML, MarkupSyntax
+from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"), ("fr", "en"))))
@@ -119,3 +125,69 @@ def test_a_request_that_cannot_be_served_is_rejected(wish: dict[str, object], fa
 def test_a_sentence_that_is_too_long_is_divided() -> None:
     short, long = read("short", "word " * 50)
     assert (len(sentences(short)), len(sentences(long))) == (1, 2)
+
+
+# Threads
+
+LONG = 3_000
+CONTEXT: ContextVar[str] = ContextVar("test")
+
+
+@pytest.mark.anyio
+async def test_long_texts_have_a_thread_and_short_ones_none() -> None:
+    threads = TextThreads(2)
+    assert await threads.run(threading.get_ident, client="a", size=5) == threading.get_ident()
+    CONTEXT.set("request 1")
+    assert await threads.run(CONTEXT.get, client="a", size=LONG) == "request 1"
+    assert await threads.run(threading.get_ident, client="a", size=LONG) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(lambda: 1 // 0, client="a", size=LONG)
+    await asyncio.sleep(0.01)
+    assert threads._permits.free == 2
+
+
+@pytest.mark.anyio
+async def test_a_modest_client_does_not_wait_for_all_work_of_another() -> None:
+    threads = TextThreads(1)
+    gate, order = threading.Event(), []
+    held = asyncio.create_task(threads.run(gate.wait, client="greedy", size=LONG * 10))
+    pile = [
+        asyncio.create_task(threads.run(lambda: order.append("greedy"), client="greedy", size=LONG * 10))
+        for _ in range(20)
+    ]
+    await asyncio.sleep(0)
+    modest = asyncio.create_task(threads.run(lambda: order.append("modest"), client="modest", size=LONG * 10))
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(held, modest, *pile)
+    assert order.index("modest") <= 1
+
+
+@pytest.mark.anyio
+async def test_threads_do_not_delay_the_end_of_the_process() -> None:
+    assert await TextThreads(1).run(lambda: threading.current_thread().daemon, client="a", size=LONG)
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=25
+)
+
+
+@given(st.integers(1, 3), CALLS)
+def test_no_thread_is_lost_whoever_is_cancelled(count: int, calls: list[tuple[str, int, int, bool]]) -> None:
+    async def play() -> None:
+        threads, gate = TextThreads(count), threading.Event()
+        tasks = []
+        for client, cost, ticks, is_cancelled in calls:
+            tasks.append(asyncio.create_task(threads.run(gate.wait, client=client, size=LONG * cost)))
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            if is_cancelled:
+                tasks[len(tasks) // 2].cancel()
+        gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await until(lambda: threads._permits.free >= count)
+        assert threads._permits.free == count
+        assert len(threads._permits._waiting) == 0
+
+    asyncio.run(play())

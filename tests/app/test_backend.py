@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.backend import LoadedModel, Model
-from app.lifecycle.warm_up import load_verified
+from app.backend import LoadedModel, Model, load_verified
 from app.main import create_app
 from app.settings import Settings
 from model.errors import CheckpointError, DecodingError
@@ -11,15 +10,6 @@ from tests.app.double import DoubleBackend, DoubleEngine
 
 pytestmark = pytest.mark.anyio
 TWO = (("one", (("en", "fr"),)), ("two", (("fr", "en"),)))
-
-
-class CountingBackend(DoubleBackend):
-    """Counts how many engines were closed."""
-
-    closings = 0
-
-    def close(self) -> None:
-        self.closings += 1
 
 
 def load(backend: DoubleBackend) -> list[LoadedModel]:
@@ -43,7 +33,7 @@ async def test_engines_that_cannot_translate_are_named_and_closed(
         raise fault
 
     monkeypatch.setattr(DoubleEngine, "_result", fail)
-    backend = CountingBackend(*TWO, workers=2)
+    backend = DoubleBackend(*TWO, workers=2)
     with pytest.raises(fault) as failure:
         load(backend)
     if fault is CheckpointError:
