@@ -16,6 +16,7 @@ from app.http.receiving import check_lengths, context_of, receive
 from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
 from app.http.streaming import while_connected
 from app.translation import files
+from app.translation.jobs import TranslationRequest
 from model.text.formats.formats import SUFFIXES, suffix_of
 from model.text.languages import language_name
 
@@ -133,10 +134,14 @@ async def translate_file(request: Request) -> TranslatedFile:
         context.service,
         body.file.content,
         suffix,
-        source=None if body.source.lower() == "auto" else body.source,
-        target=body.target,
-        client=client,
-        deadline=received.deadline,
+        TranslationRequest(
+            texts=(),
+            fields=(),
+            source=None if body.source.lower() == "auto" else body.source,
+            target=body.target,
+            deadline=received.deadline,
+            client=client,
+        ),
         max_unpacked_bytes=context.settings.max_unpacked_bytes,
     )
     name = await context.files.add(await while_connected(request, work), suffix, client)

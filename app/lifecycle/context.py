@@ -64,13 +64,12 @@ class Context:
             self.metrics = Metrics()
             self.usage = Usage()
             self.files = FileStore(*limits)
-            self.file_jobs = FileJobs(self.files, *limits)
         else:
             shared = process.folder
             self.metrics = Metrics(SharedMetrics(shared / "metrics", process.index, process.pids))
             self.usage = Usage(shared / "usage", process.index)
-            self.files = FileStore(*limits, shared / "files" / str(process.index))
-            self.file_jobs = FileJobs(self.files, *limits, shared / "jobs")
+            self.files = FileStore(*limits, shared / "files", process.index)
+        self.file_jobs = FileJobs(self.files, *limits)
         self.watchdog = Watchdog(settings.watchdog_seconds, self.metrics)
         self.metrics.watch("requests_by_key", lambda: self.keys.uses)
         self._service: TranslationService | None = None

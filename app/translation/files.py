@@ -1,6 +1,7 @@
 """② ⑨ Files: their texts are translated in portions, and the translated files are kept for a while."""
 
 import asyncio
+import dataclasses
 import math
 import os
 import pickle
@@ -18,7 +19,6 @@ from typing import Final
 from app.admission.quota import Quota
 from app.background import in_background
 from app.errors import OverloadedError
-from app.translation.glossary_store import StoredGlossary
 from app.translation.jobs import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
@@ -38,13 +38,9 @@ async def translate_file(
     service: TranslationService,
     content: bytes,
     suffix: str,
+    request: TranslationRequest,
     *,
-    source: str | None,
-    target: str,
-    client: str,
-    deadline: float,
     max_unpacked_bytes: int,
-    glossary: StoredGlossary | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> bytes:
     """Translate a file.
@@ -53,12 +49,9 @@ async def translate_file(
         service: Translates its texts.
         content: Its bytes.
         suffix: Says what it is.
-        source: Its language; None detects it from its beginning.
-        target: Language to translate into.
-        client: Name of the client.
-        deadline: When the result becomes worthless, seconds of the monotonic clock.
+        request: How to translate its texts, of which it has none yet; a source of None is detected from the
+            beginning of the file.
         max_unpacked_bytes: Most bytes of the parts of an archive.
-        glossary: Terms with a given translation.
         progress: Is told after each portion the characters that are done, and all.
 
     Raises:
@@ -66,29 +59,26 @@ async def translate_file(
         UnavailableError: If there is no capacity for it now.
         DeadlinePassedError: If the deadline came first.
     """
-    file = await in_background(partial(read_file, suffix, content, target, max_unpacked_bytes))
-    is_mixed = source is None
+    file = await in_background(partial(read_file, suffix, content, request.target, max_unpacked_bytes))
+    source = request.source
     if source is None:
-        found = await service.detect(file.sample, client, deadline)
+        found = await service.detect(file.sample, request.client, request.deadline)
         source = found[0].language
     total, translations = sum(map(len, file.texts)), list[str]()
     progress(0, total)
     # Languages are checked even if there is nothing to translate.
     for texts in list(_portions(file.texts)) or [("",)]:
-        request = TranslationRequest(
+        portion = dataclasses.replace(
+            request,
             texts=tuple(texts),
             fields=(_FIELD,) * len(texts),
             source=source,
-            target=target,
-            deadline=deadline,
-            client=client,
             markup=file.markup,
             splitting=file.splitting,
-            glossary=glossary,
-            is_mixed=is_mixed,
+            is_mixed=request.source is None,
         )
         try:
-            answers = await service.translate(request)
+            answers = await service.translate(portion)
         except TextTooLongError as error:
             raise TextTooLongError(_FIELD, error.limit_name, error.limit, error.value) from None
         translations += [answer.text for answer in answers]
@@ -108,25 +98,27 @@ def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 class FileStore:
-    """Translated files under names that cannot be guessed, in a private folder, for some seconds.
+    """Translated files under names that cannot be guessed, in private folders, for some seconds.
 
     Its methods are for the event loop only.
 
     Args:
         max_bytes: Most bytes of all files.
         seconds: How long a file is kept.
-        folder: The folder, if several processes give each other's files; theirs are next to it.
+        folder: Where several processes find each other's files; None for one process, which makes a folder
+            when it is needed.
+        index: Number of this process.
     """
 
-    def __init__(self, max_bytes: int, seconds: float, folder: Path | None = None) -> None:
+    def __init__(self, max_bytes: int, seconds: float, folder: Path | None = None, index: int = 0) -> None:
         self._bytes = Quota(max_bytes)
         self._seconds = seconds
         self._folder = folder
-        self._is_shared = folder is not None
+        self._index = str(index)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if folder is not None:
             # The process before this one may have left some.
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            shutil.rmtree(folder / self._index, ignore_errors=True)
         self._expiries: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
     async def add(self, content: bytes, suffix: str, client: str) -> str:
@@ -141,11 +133,9 @@ class FileStore:
         cost = max(len(content), _LEAST_COST)
         if not self._bytes.fits(cost, client):
             raise OverloadedError(int(self._seconds) or 1)
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
-        self._bytes.take(cost, client)
         name = secrets.token_urlsafe(24) + suffix
-        path = self._folder / name
+        path = self.new_path("files", name)
+        self._bytes.take(cost, client)
         expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
         self._expiries[name] = expiry, partial(self._bytes.take, -cost, client)
         try:
@@ -155,39 +145,38 @@ class FileStore:
             raise
         return name
 
-    def path(self, name: str) -> Path | None:
-        """Returns where a file is; None if there is none of this name."""
-        if self._folder is not None and name in self._expiries and not self._is_shared:
-            return self._folder / name
-        return self._shared_path(name)
+    def new_path(self, kind: str, name: str) -> Path:
+        """Returns where this process puts something of a kind, in a private folder."""
+        if self._folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-")
+            self._folder = Path(self._temporary.name)
+        folder = self._folder / self._index / kind
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder / name
 
-    def _shared_path(self, name: str) -> Path | None:
-        """Returns where a file of any process is; each of them may have deleted it."""
-        if self._folder is None or not self._is_shared or _NAME.fullmatch(name) is None:
+    def path(self, name: str, kind: str = "files") -> Path | None:
+        """Returns where a process has put something; None if there is nothing of this name and kind."""
+        if self._folder is None or _NAME.fullmatch(name) is None:
             return None
-        places = (folder / name for folder in self._folder.parent.iterdir())
-        return next((place for place in places if place.is_file()), None)
+        return next(self._folder.glob(f"*/{kind}/{name}"), None)
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
-        if (kept := self._expiries.pop(name, None)) is None:
-            # The other process gives the bytes back when the file would have expired.
-            if (path := self._shared_path(name)) is not None:
-                path.unlink(missing_ok=True)
-            return
-        expiry, give_back = kept
-        expiry.cancel()
-        give_back()
-        if self._folder is not None:
-            (self._folder / name).unlink(missing_ok=True)
+        """Delete a file, if it is there; the process that has kept it gives its bytes back."""
+        if (kept := self._expiries.pop(name, None)) is not None:
+            expiry, give_back = kept
+            expiry.cancel()
+            give_back()
+        if (path := self.path(name)) is not None:
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Delete all files."""
         for name in list(self._expiries):
             self.remove(name)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        elif self._folder is not None:
+            shutil.rmtree(self._folder / self._index, ignore_errors=True)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -205,22 +194,22 @@ class FileJob:
         key: Which only its client knows.
         suffix: Of its name.
         began: When it was started, seconds of the monotonic clock.
+        path: Where its state is, for all processes; nothing is there once the job is cancelled.
         done: Characters that are translated.
         total: All characters.
-        name: Where the result is in the store; None before it is done.
+        name: Where the result is, or was, in the store; None before it is done.
         failure: Why there is no result; None if there is, or may be.
-        path: Where the state is for other processes; None for one process.
     """
 
     client: str
     key: str
     suffix: str
     began: float
+    path: Path
     done: int = 0
     total: int = 0
     name: str | None = None
     failure: Exception | None = None
-    path: Path | None = None
 
     def progress(self, done: int, total: int) -> None:
         """Note how many characters are translated.
@@ -229,28 +218,16 @@ class FileJob:
             CancelledError: If another process has cancelled the job.
         """
         self.done, self.total = done, total
-        if self.is_cancelled:
+        if not self.path.exists():
             raise asyncio.CancelledError
         self.save()
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Returns whether another process has removed the state, which is how it cancels a job."""
-        return self.path is not None and not self.path.exists()
-
     def save(self) -> None:
-        """Write the state for the other processes, if there are any."""
-        if self.path is not None:
-            failure = self.failure and (type(self.failure), self.failure.args, vars(self.failure))
-            state = pickle.dumps(vars(self) | {"failure": failure})
-            unfinished = self.path.with_suffix(".new")
-            unfinished.write_bytes(state)
-            unfinished.replace(self.path)
-
-    @property
-    def is_done(self) -> bool:
-        """Returns whether there is, or was, a result."""
-        return self.name is not None
+        """Write the state."""
+        failure = self.failure and (type(self.failure), self.failure.args, vars(self.failure))
+        unfinished = self.path.with_suffix(".new")
+        unfinished.write_bytes(pickle.dumps(vars(self) | {"failure": failure}))
+        unfinished.replace(self.path)
 
     @property
     def seconds_left(self) -> int:
@@ -260,7 +237,7 @@ class FileJob:
 
 
 def _saved_job(path: Path) -> FileJob | None:
-    """Returns the state that another process of this service has written; None if there is none."""
+    """Returns the job whose state a process of this service has written; None if there is none."""
     try:
         state = pickle.loads(path.read_bytes())  # noqa: S301 - the folder is private to these processes
     except FileNotFoundError:
@@ -277,22 +254,17 @@ class FileJobs:
     """The files that are translated in the background; for the event loop only.
 
     Args:
-        store: Where results are kept.
+        store: Where results are kept, and the states of the jobs.
         max_bytes: Most bytes of the files in progress.
         seconds: How long a job is known.
-        folder: Where several processes keep the states of their jobs, for each other; None for one process.
     """
 
-    def __init__(self, store: FileStore, max_bytes: int, seconds: float, folder: Path | None = None) -> None:
+    def __init__(self, store: FileStore, max_bytes: int, seconds: float) -> None:
         self._store = store
-        self._folder = folder
-        if folder is not None:
-            folder.mkdir(exist_ok=True)
         self._seconds = seconds
         self._bytes = Quota(max_bytes)
         self._count = Quota(_MAX_JOBS)
-        self._jobs: dict[str, FileJob] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._jobs: dict[str, tuple[FileJob, asyncio.Task[None]]] = {}
 
     def start(
         self,
@@ -318,15 +290,13 @@ class FileJobs:
         if not (self._bytes.fits(size, client) and self._count.fits(1, client)):
             raise OverloadedError(5)
         name = secrets.token_urlsafe(24)
-        job = FileJob(client, secrets.token_urlsafe(24), suffix, time.monotonic())
-        if self._folder is not None:
-            job.path = self._folder / name
-            job.save()
+        path = self._store.new_path("jobs", name)
+        job = FileJob(client, secrets.token_urlsafe(24), suffix, time.monotonic(), path)
+        job.save()
         self._bytes.take(size, client)
         self._count.take(1, client)
-        self._jobs[name] = job
         task = asyncio.create_task(self._run(job, work))
-        self._tasks[name] = task
+        self._jobs[name] = job, task
         task.add_done_callback(lambda _: self._bytes.take(-size, client))
         asyncio.get_running_loop().call_later(self._seconds, self._forget, name)
         return name, job
@@ -338,30 +308,20 @@ class FileJobs:
             # Its frames would keep the file.
             failure.__traceback__ = failure.__context__ = failure.__cause__ = None
             job.failure = failure
-        if not job.is_cancelled:
+        if job.path.exists():
             job.save()
 
     def find(self, name: str, key: str) -> FileJob | None:
-        """Returns a job; None if there is none of this name and key."""
-        job = self._find(name)
+        """Returns a job of any process; None if there is none of this name and key."""
+        path = self._store.path(name, "jobs")
+        job = None if path is None else _saved_job(path)
         return job if job is not None and secrets.compare_digest(job.key.encode(), key.encode()) else None
 
-    def _find(self, name: str) -> FileJob | None:
-        """Returns a job of this process or of another one."""
-        job = self._jobs.get(name)
-        if job is not None and job.is_cancelled:
-            return None
-        if job is None and self._folder is not None and _NAME.fullmatch(name):
-            return _saved_job(self._folder / name)
-        return job
-
-    def cancel(self, name: str) -> None:
-        """End a job and forget it; its result, if there is one, is deleted."""
-        if (job := self._find(name)) is not None:
-            if job.name is not None:
-                self._store.remove(job.name)
-            if job.path is not None:
-                job.path.unlink(missing_ok=True)
+    def cancel(self, name: str, job: FileJob) -> None:
+        """End a job that `find` returned, and forget it; its result, if there is one, is deleted."""
+        if job.name is not None:
+            self._store.remove(job.name)
+        job.path.unlink(missing_ok=True)
         self._forget(name)
 
     def close(self) -> None:
@@ -370,9 +330,8 @@ class FileJobs:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        if (job := self._jobs.pop(name, None)) is not None:
+        if (known := self._jobs.pop(name, None)) is not None:
+            job, task = known
             self._count.take(-1, job.client)
-            if job.path is not None:
-                job.path.unlink(missing_ok=True)
-        if (task := self._tasks.pop(name, None)) is not None:
+            job.path.unlink(missing_ok=True)
             task.cancel()

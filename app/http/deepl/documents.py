@@ -14,6 +14,7 @@ from app.http.libretranslate import file_response
 from app.http.openapi import Operation
 from app.http.receiving import client_of, context_of, read_fields, receive, validate
 from app.translation.files import FileJob, translate_file
+from app.translation.jobs import TranslationRequest
 from model.errors import InputError
 from model.text.formats.formats import suffix_of
 
@@ -37,19 +38,23 @@ async def upload(request: Request) -> schemas.DeepLDocument:
     except InputError as error:
         raise renamed(error) from None
 
-    glossary = await glossary_of(context, client, body)
+    wanted = TranslationRequest(
+        texts=(),
+        fields=(),
+        source=source,
+        target=target,
+        deadline=time.monotonic() + context.settings.max_timeout_ms / 1000,
+        client=client,
+        glossary=await glossary_of(context, client, body),
+    )
 
     async def work(job: FileJob) -> bytes:
         translated = await translate_file(
             service,
             body.file.content,
             suffix,
-            source=source,
-            target=target,
-            client=client,
-            deadline=time.monotonic() + context.settings.max_timeout_ms / 1000,
+            wanted,
             max_unpacked_bytes=context.settings.max_unpacked_bytes,
-            glossary=glossary,
             progress=job.progress,
         )
         context.usage.add(client, job.total)
@@ -65,7 +70,7 @@ async def status(request: Request) -> schemas.DeepLDocumentStatus:
     fields: dict[str, object] = {"document_id": request.path_params["document_id"]}
     if job.failure is not None:
         fields |= {"status": "error", "error_message": str(as_request_error(job.failure))}
-    elif job.is_done:
+    elif job.name is not None:
         fields |= {"status": "done", "billed_characters": job.total}
     else:
         fields |= {
@@ -82,12 +87,12 @@ async def result(request: Request) -> Response:
     job = await _job(request)
     if job.failure is not None:
         raise job.failure
-    if not job.is_done:
+    if job.name is None:
         retry = {"Retry-After": str(job.seconds_left)}
         raise RequestError("file_not_ready", "the document is not translated yet", headers=retry)
     files = context_of(request).files
-    path = files.path(job.name) if job.name else None
-    if path is None or job.name is None:
+    path = files.path(job.name)
+    if path is None:
         raise RequestError("not_found", "the document was fetched already, or deleted")
     response = file_response(path)
     files.remove(job.name)
@@ -96,11 +101,10 @@ async def result(request: Request) -> Response:
 
 async def cancel(request: Request) -> schemas.DeepLDocumentStatus:
     """End the translation of a file, whose translation is deleted if it is done already."""
-    await _job(request)
-    context_of(request).file_jobs.cancel(request.path_params["document_id"])
-    fields = {"document_id": request.path_params["document_id"], "status": "error"}
-    cancelled = fields | {"error_message": "the translation was cancelled"}
-    return schemas.DeepLDocumentStatus.model_validate(cancelled)
+    name, job = request.path_params["document_id"], await _job(request)
+    context_of(request).file_jobs.cancel(name, job)
+    message = "the translation was cancelled"
+    return schemas.DeepLDocumentStatus(document_id=name, status="error", error_message=message)
 
 
 async def _job(request: Request) -> FileJob:
