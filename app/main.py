@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.backend import Backend
 from app.http import errors, libretranslate, routes
-from app.http.deepl import documents, glossaries
+from app.http.deepl import glossaries
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import Operation, document
@@ -32,7 +32,6 @@ _OPERATIONS = (
     *routes.OPERATIONS,
     *libretranslate.OPERATIONS,
     *deepl_routes.OPERATIONS,
-    *documents.OPERATIONS,
     *glossaries.OPERATIONS,
     *routes.PROBES,
 )

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -30,6 +30,21 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _names(value: object) -> object:
+    return _split(value) if isinstance(value, str) else value
+
+
+def _folders(value: object) -> object:
+    folders = (value,) if isinstance(value, Path) else _names(value)
+    if not folders:
+        raise ValueError("must name a checkpoint folder")
+    return folders
+
+
+def _origins(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if names == ("*",) else tuple(map(_origin, names))
+
+
 def _origin(text: str) -> str:
     """Returns an origin as a browser spells it.
 
@@ -47,11 +62,16 @@ def _origin(text: str) -> str:
 OrAuto = Annotated[int, BeforeValidator(lambda value: 0 if value == "auto" else value)]
 """A number; `auto` means 0."""
 
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+"""Names between commas."""
+
+Switch = Literal["on", "off"]
+
 
 class ModelSettings(BaseModel):
     """The checkpoints, and the device that they run on."""
 
-    checkpoint: Annotated[tuple[Path, ...], NoDecode] = Field(
+    checkpoint: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_folders)] = Field(
         default=(Path("checkpoints"),),
         description="Checkpoint folders to serve, separated by commas; a folder that contains checkpoint "
         "folders stands for all of them",
@@ -81,19 +101,19 @@ class ModelSettings(BaseModel):
         "is faster; off: all tokens are; auto: on in int8 for models that were imported with a shortlist",
     )
 
-    pivot: Literal["on", "off"] = Field(
+    pivot: Switch = Field(
         default="on",
         description="on: a pair that no checkpoint translates directly is translated through a third "
         "language, English if possible; off: the pair is refused",
     )
 
-    retry_degenerate: Literal["on", "off"] = Field(
+    retry_degenerate: Switch = Field(
         default="on",
         description="on: a sentence whose translation looks broken is translated a second time, unless the "
         "request chose a search; off: the first translation is returned",
     )
 
-    pinned_models: Annotated[tuple[str, ...], NoDecode] = Field(
+    pinned_models: Names = Field(
         default=("auto",),
         description="Checkpoints that are loaded at the start and kept: names or pairs such as `en-fr`, "
         "separated by commas, all, or none; the others are loaded by their first request. auto: all, or "
@@ -123,18 +143,6 @@ class ModelSettings(BaseModel):
         "loaded once two more looks have found the same files; 0 disables watching, and only SIGHUP reloads",
     )
 
-    @field_validator("checkpoint", mode="before")
-    @classmethod
-    def _split_folders(cls, value: object) -> object:
-        if isinstance(value, Path):
-            return (value,)
-        return _split(value) if isinstance(value, str) else value
-
-    @field_validator("pinned_models", mode="before")
-    @classmethod
-    def _split_names(cls, value: object) -> object:
-        return _split(value) if isinstance(value, str) else value
-
     @property
     def pinned(self) -> tuple[str, ...]:
         """Names of checkpoints or pairs that are pinned, `all` alone for every checkpoint; empty for none."""
@@ -142,13 +150,6 @@ class ModelSettings(BaseModel):
         if self.pinned_models == ("auto",):
             return () if is_lazy else ("all",)
         return () if self.pinned_models == ("none",) else self.pinned_models
-
-    @field_validator("checkpoint")
-    @classmethod
-    def _at_least_one(cls, folders: tuple[Path, ...]) -> tuple[Path, ...]:
-        if not folders:
-            raise ValueError("must name a checkpoint folder")
-        return folders
 
 
 class ServerSettings(BaseModel):
@@ -178,10 +179,11 @@ class ServerSettings(BaseModel):
         description="Seconds without a decoding step, while there is work, after which /livez fails; 0 "
         "disables the check",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest level that is logged: debug, info, warning or error"
-    )
-    traces: Literal["on", "off"] = Field(
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value),
+    ] = Field(default="info", description="Lowest level that is logged: debug, info, warning or error")
+    traces: Switch = Field(
         default="off",
         description="on: requests are traced with OpenTelemetry, configured by its own variables "
         "(`OTEL_…`); needs the extra `otel`",
@@ -202,11 +204,6 @@ class ServerSettings(BaseModel):
         except ValueError:
             raise ValueError("must be addresses or networks such as `10.0.0.0/8`, or `*`") from None
         return proxies
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _lower_case(cls, value: object) -> object:
-        return value.lower() if isinstance(value, str) else value
 
 
 class AccessSettings(BaseModel):
@@ -232,7 +229,7 @@ class AccessSettings(BaseModel):
         description="Folder of the glossaries that DeepL's paths store, which is made when the first one "
         "comes; without it they are refused",
     )
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+    cors_origins: Annotated[Names, AfterValidator(_origins)] = Field(
         default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
     )
 
@@ -273,16 +270,6 @@ class AccessSettings(BaseModel):
         if parse_rate(rate) is None:
             raise ValueError("must be a rate such as `100/minute`")
         return rate
-
-    @field_validator("cors_origins", mode="before")
-    @classmethod
-    def _split_origins(cls, value: object) -> object:
-        return _split(value) if isinstance(value, str) else value
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _schemes_and_hosts(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        return origins if origins == ("*",) else tuple(map(_origin, origins))
 
 
 class LimitSettings(BaseModel):

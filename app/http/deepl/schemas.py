@@ -73,7 +73,13 @@ def _truth(value: object) -> object:
 Switch = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"enum": [True, False, 1, 0, "1", "0"]})]
 
 
-class DeepLGlossaryChoice(BaseModel):
+class _Fields(BaseModel):
+    """Fields of a request, of which no others are accepted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DeepLGlossaryChoice(_Fields):
     """Which stored glossary a translation follows."""
 
     source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
@@ -89,9 +95,7 @@ class DeepLTranslateRequest(DeepLGlossaryChoice):
     """Texts to translate."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={"examples": [{"text": ["Good morning."], "target_lang": "FR"}]},
+        json_schema_extra={"examples": [{"text": ["Good morning."], "target_lang": "FR"}]}
     )
 
     text: Texts = Field(description=f"A text, or a list of at most {MAX_TEXTS}")
@@ -130,8 +134,6 @@ class DeepLTranslateRequest(DeepLGlossaryChoice):
 class DeepLDocumentRequest(DeepLGlossaryChoice):
     """A file to translate."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     file: File = Field(description="The file; the suffix of its name says what it is")
     filename: Text | None = Field(default=None, description="Its name, where the file has none")
     target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
@@ -142,10 +144,8 @@ class DeepLDocumentRequest(DeepLGlossaryChoice):
     enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
 
 
-class DeepLDocumentKey(BaseModel):
+class DeepLDocumentKey(_Fields):
     """Shows whose document it is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     document_key: Text = Field(max_length=100, description="As the upload was answered")
 
@@ -169,10 +169,8 @@ class DeepLDocumentStatus(BaseModel):
     total_characters: int | None = Field(default=None, description="While it is translated")
 
 
-class DeepLLanguagesRequest(BaseModel):
+class DeepLLanguagesRequest(_Fields):
     """Which languages are asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["source", "target"] = Field(default="source", description="Which side of a translation")
 
@@ -219,10 +217,8 @@ class DeepLUsage(BaseModel):
     character_limit: int = Field(description="There is none; this is the number DeepL writes for that")
 
 
-class DeepLDictionaryRequest(BaseModel):
+class DeepLDictionaryRequest(_Fields):
     """Entries of a glossary for one language pair."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source_lang: Code = Field(description="Language code")
     target_lang: Code = Field(description="Language code")
@@ -241,10 +237,8 @@ class DeepLGlossaryRequest(DeepLDictionaryRequest):
     name: Name = Field(description="Name of the glossary")
 
 
-class DeepLMultilingualGlossaryRequest(BaseModel):
+class DeepLMultilingualGlossaryRequest(_Fields):
     """A glossary of several language pairs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name = Field(description="Name of the glossary")
     dictionaries: list[DeepLDictionaryRequest] = Field(
@@ -252,10 +246,8 @@ class DeepLMultilingualGlossaryRequest(BaseModel):
     )
 
 
-class DeepLGlossaryChange(BaseModel):
+class DeepLGlossaryChange(_Fields):
     """What is to change in a glossary."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name | None = Field(default=None, description="New name of the glossary")
     dictionaries: list[DeepLDictionaryRequest] = Field(
