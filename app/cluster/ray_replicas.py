@@ -1,8 +1,10 @@
-"""The replicas of a Ray cluster, as a front sees them."""
+"""The replicas of a Ray cluster, as a front sees them, and the metrics of all replicas in one actor."""
 
 import logging
+import time
 from collections.abc import AsyncGenerator
 from functools import lru_cache, partial
+from typing import Final
 
 import ray
 from ray import serve
@@ -12,8 +14,10 @@ from ray.serve.handle import DeploymentHandle
 from starlette.types import Message, Scope
 
 from app.cluster.messages import ReplicaLostError
-from app.cluster.metrics_board import board
 from app.errors import OverloadedError
+
+# A replica that has published no metrics for longer has ended.
+_KEPT_SECONDS: Final = 30.0
 
 logger = logging.getLogger(__name__)
 
@@ -82,3 +86,32 @@ class RayCluster:
     def leave(self) -> None:
         """See Cluster."""
         ray.shutdown()
+
+
+@ray.remote(num_cpus=0)
+class MetricsBoard:
+    """An actor with the newest exposition of each replica."""
+
+    def __init__(self) -> None:
+        self._expositions: dict[str, tuple[float, str]] = {}
+
+    def publish(self, replica: str, exposition: str) -> None:
+        """Replace the exposition of a replica."""
+        self._expositions[replica] = time.monotonic(), exposition
+
+    def expositions(self) -> dict[str, str]:
+        """Returns the expositions of the replicas that have published recently."""
+        recent = time.monotonic() - _KEPT_SECONDS
+        self._expositions = {name: each for name, each in self._expositions.items() if each[0] > recent}
+        return {name: exposition for name, (_, exposition) in self._expositions.items()}
+
+
+def board() -> "ray.actor.ActorHandle":
+    """Returns the cluster's board, which is made if there is none."""
+    return MetricsBoard.options(  # type: ignore[attr-defined]
+        name="dragoman-metrics",
+        namespace="dragoman",
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+    ).remote()

@@ -1,20 +1,27 @@
 """A replica: the whole service as a Ray actor, which answers the requests that fronts send to it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from typing import Final
 
 from ray import serve
+from ray.exceptions import RayError
 from starlette.types import Message, Scope
 
 from app.backend import Backend
 from app.cluster.autoscaling import QUEUED_TOKENS
 from app.cluster.messages import answer
-from app.cluster.metrics_board import publish
+from app.cluster.ray_replicas import board
 from app.lifecycle.engine_backend import EngineBackend
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
+
+_PUBLISH_SECONDS: Final = 5.0
+
+logger = logging.getLogger(__name__)
 
 
 class Replica:
@@ -37,8 +44,16 @@ class Replica:
         self._context = self._app.state.context
         self._lifespan = self._app.router.lifespan_context(self._app)
         await self._lifespan.__aenter__()
-        name = serve.get_replica_context().replica_tag
-        self._publishing = asyncio.create_task(publish(self._context.metrics, name))
+        self._publishing = asyncio.create_task(self._publish(serve.get_replica_context().replica_tag))
+
+    async def _publish(self, replica: str) -> None:
+        """Publish the metrics under the replica's name, again and again, until the task is cancelled."""
+        while True:
+            try:
+                await board().publish.remote(replica, self._context.metrics.exposition().decode())
+            except RayError:
+                logger.warning("the metrics of this replica could not be published", exc_info=True)
+            await asyncio.sleep(_PUBLISH_SECONDS)
 
     async def respond(self, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
         """Answer one request; yields the messages of its answer."""
