@@ -54,6 +54,10 @@ _UNIT = (
 _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
     _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
+MATHS = (  # in LaTeX; two prices have a space before the second sign, a digit behind it, or no sign of maths
+    r"(?:(?<![\w$\\])\$(?=[^$\n]{0,200}[\\^_={}+*<>]|[a-z]{1,3}\$)[^\s$](?:[^$\n]{0,200}[^\s$\\])?\$(?![\w$])"
+    r"|\$\$[^$\n]{1,200}\$\$)"
+)
 _CONVERSION = rf"[-+#0]?\d{{0,3}}(?:\.\d{{1,2}})?(?:(?:l{{0,2}}|hh?|z)[dux]|[sfegcb@]|i(?!{_L}))"
 
 _FROM_ANY_PLACE = (
@@ -62,6 +66,8 @@ _FROM_ANY_PLACE = (
     r"[\u200d\ufe0e\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*",  # emoji, joined
     r"[0-9#*]\ufe0f?\u20e3",
     r"`{1,3}[^`\n]{1,200}(?!(?<=[\s(])`\w)`{1,3}",  # not between two opening quotes: `so' and `so'
+    r"<(?P<code>code|kbd|samp|tt|var)>[^<\n]{0,200}</(?P=code)>",
+    MATHS,
     rf"[$#@%]?{_BRACED}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
     rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}|(?<!\d)(?<!\d{_S})%{_CONVERSION}",  # printf
     rf"%{_CONVERSION}(?![a-z])|%%|%[a-z]{_L}{{1,60}}%",

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 from model.text.formats.file_text import FileText, decoded
 from model.text.formats.markup_syntax import HTML
+from model.text.kept_strings import MATHS
 
 _BYTE_ORDER_MARK = "\ufeff"
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,})")
-# Quotes, bullets, numbers, boxes to tick, headings, footnotes.
+_FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,}|\$\$(?=[ \t]*\Z))")
+# Quotes, bullets, numbers, boxes to tick, headings, footnotes, definitions.
 _PREFIX = re.compile(
     r"(?:[ \t]*>[ \t]?)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
-    r"(?:\#{1,6}[ \t]+|\[\^[^\]\n]+\]:[ \t]*)?"
+    r"(?:\#{1,6}[ \t]+|\[\^[^\]\n]+\]:[ \t]*|:[ \t]+)?"
 )
 _QUOTE = re.compile(r"(?:[ \t]*>[ \t]?)*[ \t]*")
 # Rules, underlines of headings, rows between a table's head and body, addresses of links, comments, tags.
@@ -25,12 +26,12 @@ _NO_TEXT = re.compile(
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _CELL_END = re.compile(r"((?<!\\)\|)")
 _INLINE = re.compile(
-    r"""
-    (?P<text>\\. | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
+    rf"""
+    (?P<text>\\. | {MATHS} | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
     | (?P<open>!?\[)(?=[^\[\]]*\](?:\(|\[))
     | (?P<close>\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?\) | \]\[[^\[\]]*\])
     | (?P<note>\[\^[^\[\]\s]+\])
-    | (?P<mark>\*\*\*|\*\*|\*|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w))
+    | (?P<mark>\*\*\*|\*\*|\*|~~|(?<!\w)_{{1,3}}(?=\S)|(?<=\S)_{{1,3}}(?!\w))
     """,
     re.VERBOSE,
 )
@@ -156,7 +157,7 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
         if is_kept or in_table or start.strip(" \t>") or (paragraph and _is_alone(paragraph[-1])):
             yield from _joined(paragraph)
             paragraph = []
-        if opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~"))):
+        if opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~$"))):
             fence = "" if fence else opening[1]
         if is_kept:
             in_list = in_list and (not text.strip() or text[:1] in " \t")

@@ -205,7 +205,7 @@ def _pattern(expression: str) -> re.Pattern[str]:
 HTML = MarkupSyntax(
     tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]"),
     section=_section(_HTML_COMMENTS | _SCRIPTS),
-    untranslated=frozenset({"code", "pre", "noscript", "template"}),
+    untranslated=frozenset({"code", "kbd", "noscript", "pre", "samp", "template", "tt", "var"}),
     void=_VOID,
     ended_by=ENDED_BY,
     inline=_INLINE,

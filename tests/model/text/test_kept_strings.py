@@ -21,6 +21,12 @@ from model.text.tags import kept_tag
         ("{n, plural, one {# file} other {# files}} left", ["{n, plural, one {# file} other {# files}}"]),
         ("Click <b>here</b><br/> &amp; wait, 3 < 5 > 2", ["<b>", "</b><br/>", "&amp;"]),
         ("Run `make serve` now 👍🏽!", ["`make serve`", "👍🏽"]),
+        (
+            "Run <code>make all</code> or <b>press</b> <kbd>F</kbd>",
+            ["<code>make all</code>", "<b>", "</b>", "<kbd>F</kbd>"],
+        ),
+        ("If $x^2 + y_1$ and $n$, then $$a = b$$.", ["$x^2 + y_1$", "$n$", "$$a = b$$"]),
+        ("Pay $5 or $6 (or C$ 7) + $8, and A$ = B$.", ["$5", "$6", "C$ 7", "$8"]),
         ("Write to max@example.org, please.", ["max@example.org"]),
         ("Ask o'brien@example.ie, not d'alice@example.org", ["o'brien@example.ie", "alice@example.org"]),
         ("(see https://example.org/a_b?c=d&e#f).", ["https://example.org/a_b?c=d&e#f"]),

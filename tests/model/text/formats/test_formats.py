@@ -81,6 +81,17 @@ def test_markdown_keeps_code_addresses_and_layout() -> None:
     assert shouted(".md", MARKDOWN.encode()).decode() == expected
 
 
+def test_formulas_and_definitions_of_markdown_stay() -> None:
+    source = "Term\n: What it *means*\n\n$$\nx = y_1 * z_2\n$$\n\nHere $a_1 * b_1$ *or* $5 and $6.\n"
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == (
+        "Term",
+        'What it <b id="0">means</b>',
+        'Here $a_1 * b_1$ <b id="0">or</b> $5 and $6.',
+    )
+    assert file.rebuild(file.texts).decode() == source
+
+
 def test_markdown_is_read_in_whole_sentences() -> None:
     texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
     assert (

@@ -79,6 +79,7 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ("<div translate=no>x<p>x<p>x</section>x</div>y", ("y",)),
         ("<code>x<p>x</div>x<p>x</code>y", ("@y",)),
         ("<code>x</code> in <pre>y</pre>", ("@ in ",)),
+        ("<kbd>x</kbd>, <samp>x</samp>, <tt>x</tt> in <var>y</var>", ("@, @, @ in @",)),
         ("<!-- x -->y", ("y",)),
         ("<!-- x --!>y", ("y",)),
         ("<!-->y", ("y",)),
