@@ -4,7 +4,7 @@ No torch here; tests use a double.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +81,6 @@ class LoadedModel:
     Attributes:
         tokenizer: The checkpoint's tokenizer; thread-safe.
         engines: One for each worker that decodes with the checkpoint, at least one.
-        device: The device that it runs on, such as `cpu` or `cuda:0`.
         precision: The precision of its arithmetic, such as `float32`.
         memory_bytes: Memory that it occupies.
         seconds: Time to load it.
@@ -89,7 +88,6 @@ class LoadedModel:
 
     tokenizer: Tokenizer
     engines: tuple[Engine, ...]
-    device: str
     precision: str
     memory_bytes: int
     seconds: float
@@ -109,7 +107,7 @@ class Model:
     Attributes:
         card: Name, version, language pairs, limits and decoding defaults.
         checksum: SHA-256 of the whole checkpoint.
-        device: The device that it runs on.
+        device: The device that it runs on, such as `cpu` or `cuda:0`.
         precision: The precision of its arithmetic; the expected one before it was loaded.
         parameters: Number of trained values.
         memory_bytes: Memory that it occupies when it is loaded; an estimate before it was loaded.
@@ -181,12 +179,6 @@ class Backend(Protocol):
         Raises:
             TranslationError: If one is damaged.
         """
-
-    def memory(self) -> Mapping[str, int]:
-        """Returns bytes of GPU memory by kind (`allocated`, `reserved`); empty on a CPU."""
-
-    def graphs(self) -> Mapping[str, int]:
-        """Returns shapes of steps by state: `recorded`, or `eager` after a failure; empty on a CPU."""
 
 
 class Leases(Protocol):

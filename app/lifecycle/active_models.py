@@ -22,6 +22,7 @@ from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import ReloadOutcome
 from app.translation.service import TranslationService
 from model.checkpoint.paths import served_folders
+from model.decoding.device import cuda_graphs, gpu_memory
 from model.errors import ConfigError, TranslationError
 
 logger = logging.getLogger(__name__)
@@ -108,8 +109,8 @@ class ActiveModels:
         )
         await registry.update()
         self._running = registry, scheduler
-        context.metrics.watch("gpu_memory_bytes", backend.memory)
-        context.metrics.watch("cuda_graphs", backend.graphs)
+        context.metrics.watch("gpu_memory_bytes", gpu_memory)
+        context.metrics.watch("cuda_graphs", cuda_graphs)
         scheduler.publish_metrics()
         service = self._new_service(registry, scheduler)
         context.watchdog.watch(scheduler.workers)

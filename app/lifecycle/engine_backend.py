@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +19,8 @@ from model.decoding import gpu_plan
 from model.decoding.device import (
     Precision,
     available_cores,
-    cuda_graphs,
     every_device,
     free_gpu_memory,
-    gpu_memory,
     resolve_device,
     resolve_precision,
 )
@@ -116,7 +114,6 @@ class EngineBackend:
         return LoadedModel(
             tokenizer=tokenizer,
             engines=tuple(self._engine(model.card, factories[i % len(factories)]) for i in range(count)),
-            device=self._device,
             precision=first.precision,
             memory_bytes=weight_bytes + count * engine_bytes + _file_bytes(model.folder),
             seconds=time.monotonic() - began,
@@ -150,14 +147,6 @@ class EngineBackend:
             CheckpointError: If a file is missing or damaged.
         """
         verify_files(model.folder)
-
-    def memory(self) -> Mapping[str, int]:
-        """Bytes of accelerator memory by kind; empty on a CPU."""
-        return gpu_memory()
-
-    def graphs(self) -> Mapping[str, int]:
-        """See Backend."""
-        return cuda_graphs()
 
     @property
     def _precision(self) -> Precision:

@@ -168,14 +168,12 @@ class ServiceProcess:
 
     Attributes:
         index: The same.
-        count: Number of processes.
         folder: A private folder of all of them.
         shared_weights: Where they find each other's packed weights.
     """
 
     def __init__(self, table: ProcessTable, index: int) -> None:
         self.index = index
-        self.count = table.count
         self.folder = table.folder
         self.shared_weights = table.weights.as_client()
         self._head = table._head

@@ -332,8 +332,7 @@ class ModelRegistry:
             loaded.close()
             return
         model = entry.model
-        model.loaded, model.memory_bytes = loaded, loaded.memory_bytes
-        model.device, model.precision = loaded.device, loaded.precision
+        model.loaded, model.memory_bytes, model.precision = loaded, loaded.memory_bytes, loaded.precision
         entry.failures, entry.used_at = 0, _now()
         self._metrics.count_load("loaded", loaded.seconds)
         self._metrics.show_models(self.models)

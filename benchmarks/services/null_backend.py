@@ -6,7 +6,7 @@ It answers with the source's tokens in reverse: a copy of the source would get a
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -99,7 +99,6 @@ class NullBackend:
         self._loaded = LoadedModel(
             tokenizer=checkpoint.tokenizer,
             engines=(_NullEngine(seconds),),
-            device="cpu",
             precision="float32",
             memory_bytes=0,
             seconds=0.0,
@@ -115,14 +114,6 @@ class NullBackend:
 
     def verify(self, model: Model) -> None:
         """See Backend."""
-
-    def memory(self) -> Mapping[str, int]:
-        """See Backend."""
-        return {}
-
-    def graphs(self) -> Mapping[str, int]:
-        """See Backend."""
-        return {}
 
 
 def _reversed(request: DecodeRequest) -> Result:

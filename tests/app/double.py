@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel, Model
@@ -131,12 +131,6 @@ class DoubleBackend:
     def verify(self, model: Model) -> None:
         pass
 
-    def memory(self) -> Mapping[str, int]:
-        return {"allocated": 1024}
-
-    def graphs(self) -> Mapping[str, int]:
-        return {}
-
     def close(self) -> None:
         self.closings += 1
         self.gate.set()
@@ -153,7 +147,6 @@ class DoubleBackend:
         loaded = LoadedModel(
             tokenizer=self.tokenizer,  # type: ignore[arg-type]
             engines=tuple(self.engines[name, worker] for worker in range(self.workers)),
-            device="cpu",
             precision="float32",
             memory_bytes=100,
             seconds=0.5,

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import httpx
 import pytest
@@ -34,71 +35,56 @@ class FakeWorker:
         return self.since
 
 
-class Watch:
-    """A watchdog, its metrics, and how often it wrote the stacks."""
+class Watch(Watchdog):
+    """Counts how often it wrote the stacks, and how many engines were stuck."""
 
     def __init__(self, *workers: FakeWorker, seconds: float = 30) -> None:
-        self.metrics = Metrics()
-        self.dumps = 0
-        self.watchdog = Watchdog(seconds, self.metrics, self._dump)
-        self.watchdog.watch(workers)
-
-    def _dump(self) -> None:
-        self.dumps += 1
+        self.dumps: list[None] = []
+        self.registry = (metrics := Metrics()).registry
+        super().__init__(seconds, metrics, lambda: self.dumps.append(None))
+        self.watch(workers)
 
     @property
-    def counted(self) -> float | None:
-        return self.metrics.registry.get_sample_value("dragoman_engine_stuck_total")
+    def counts(self) -> tuple[int, float | None]:
+        return len(self.dumps), self.registry.get_sample_value("dragoman_engine_stuck_total")
 
 
-def test_idle_and_busy_workers_are_healthy() -> None:
-    watch = Watch(FakeWorker(None), FakeWorker(time.monotonic() - 29))
-    watch.watchdog.require_progress()
-    assert (watch.dumps, watch.counted) == (0, 0)
-
-
-def test_a_silent_worker_is_reported_once() -> None:
-    watch = Watch(FakeWorker(None), FakeWorker(time.monotonic() - 31))
-    assert watch.watchdog.is_healthy
+@pytest.mark.parametrize(
+    ("silent_seconds", "limit", "is_healthy"),
+    [
+        (None, 30, True),
+        (29, 30, True),
+        (31, 30, False),
+        (math.inf, 30, False),
+        (1e9, 0, True),
+        (math.inf, 0, False),
+    ],
+)
+def test_silent_and_dead_workers_are_reported_once(
+    silent_seconds: float | None, limit: float, is_healthy: bool
+) -> None:
+    """A dead worker is silent since ever, and noticed without a limit too."""
+    since = None if silent_seconds is None else time.monotonic() - silent_seconds
+    watch = Watch(FakeWorker(None), FakeWorker(since), seconds=limit)
+    assert watch.is_healthy
     for _ in range(3):
-        with pytest.raises(EngineStuckError):
-            watch.watchdog.require_progress()
-    assert not watch.watchdog.is_healthy
-    assert (watch.dumps, watch.counted) == (1, 1)
-
-
-def test_a_dead_worker_is_reported_at_once() -> None:
-    watch = Watch(FakeWorker(-math.inf))
-    with pytest.raises(EngineStuckError):
-        watch.watchdog.require_progress()
+        with nullcontext() if is_healthy else pytest.raises(EngineStuckError):
+            watch.require_progress()
+    assert watch.is_healthy == is_healthy
+    assert watch.counts == ((0, 0) if is_healthy else (1, 1))
+    watch.watch(())
+    watch.require_progress()
 
 
 def test_a_worker_may_go_on_and_get_stuck_again() -> None:
     worker = FakeWorker(time.monotonic() - 31)
     watch = Watch(worker)
-    watch.watchdog.check()
+    watch.check()
     worker.since = time.monotonic()
-    watch.watchdog.require_progress()
+    watch.require_progress()
     worker.since = time.monotonic() - 31
-    watch.watchdog.check()
-    assert (watch.dumps, watch.counted) == (2, 2)
-
-
-def test_ended_workers_are_not_watched() -> None:
-    workers = (FakeWorker(-math.inf),)
-    watch = Watch()
-    watch.watchdog.watch(workers)
-    watch.watchdog.check()
-    watch.watchdog.watch(())
-    watch.watchdog.require_progress()
-
-
-def test_without_a_limit_only_dead_workers_are_noticed() -> None:
-    Watch(FakeWorker(0.0), seconds=0).watchdog.require_progress()
-    watch = Watch(FakeWorker(0.0), FakeWorker(-math.inf), seconds=0)
-    with pytest.raises(EngineStuckError):
-        watch.watchdog.require_progress()
-    assert watch.counted == 1
+    watch.check()
+    assert watch.counts == (2, 2)
 
 
 @pytest.mark.anyio
