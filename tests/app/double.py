@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel, Model
+from app.translation.jobs import TranslationRequest
 from model.checkpoint.card import ModelCard, Pair
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Observer, Progress, Result, StepRecord
@@ -289,6 +290,21 @@ def _hypothesis(request: DecodeRequest, rank: int, finished: bool, circles: bool
         finished=finished,
         alignment=alignment,
     )
+
+
+def hypotheses(tokenizer: WordTokenizer, *texts: str, finished: bool = True) -> list[Hypothesis]:
+    """The hypotheses of one sentence, best first."""
+    ids = (tuple(tokenizer.encode(text)[:-1]) for text in texts)
+    return [Hypothesis(each, -1.0, -1.0, (), finished=finished) for each in ids]
+
+
+def request_of(
+    *texts: str, source: str | None = "en", target: str = "fr", **fields: object
+) -> TranslationRequest:
+    """A request with the texts of `q`; it is not due before the end of the tests."""
+    names = tuple(f"q[{i}]" for i in range(len(texts)))
+    values = {"deadline": time.monotonic() + 1e6} | fields
+    return TranslationRequest(texts=texts, fields=names, source=source, target=target, **values)  # type: ignore[arg-type]
 
 
 def take_steps(backend: DoubleBackend, seconds: float) -> None:

@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 STAMPS = {
     "admission/keys.py": "when a file was written is told by the wall's clock",
     "telemetry/logs.py": "lines of the log",
@@ -43,18 +41,3 @@ def test_no_other_module_of_the_service_reads_one() -> None:
     }
     assert {name: lines for name, lines in found.items() if name not in STAMPS} == {}
     assert found.keys() == STAMPS.keys()
-
-
-@pytest.mark.parametrize(
-    ("source", "count"),
-    [
-        ("import time\ntime.time()", 1),
-        ("import time\nclock = time.time_ns", 1),
-        ("from time import time", 1),
-        ("import datetime\ndatetime.datetime.now()", 1),
-        ("from datetime import datetime\ndatetime.utcnow()", 1),
-        ("import time\ntime.monotonic() + time.perf_counter() + time.thread_time()", 0),
-    ],
-)
-def test_clocks_that_jump_are_found_and_others_are_not(source: str, count: int) -> None:
-    assert len(wall_clocks_in(source)) == count

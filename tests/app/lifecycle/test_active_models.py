@@ -5,9 +5,7 @@ import dataclasses
 import logging
 import os
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,11 +20,10 @@ from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.main import create_app
 from app.settings import Settings
-from app.translation.jobs import TranslationRequest
 from model.checkpoint.self_test import SelfTestSentence
 from model.errors import CheckpointError, ConfigError
-from tests.app.conftest import Lines, client_of, until
-from tests.app.double import DoubleBackend
+from tests.app.conftest import Lines, serving, until
+from tests.app.double import DoubleBackend, request_of
 
 pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
@@ -39,18 +36,11 @@ def models(context: Context, backend: DoubleBackend) -> ActiveModels:
     return ActiveModels(context, lambda: backend)
 
 
-def request(*texts: str) -> TranslationRequest:
-    fields = tuple(f"q[{i}]" for i in range(len(texts)))
-    return TranslationRequest(
-        texts=texts, fields=fields, source="en", target="fr", deadline=time.monotonic() + 30
-    )
-
-
 async def held(models: ActiveModels, context: Context, backend: DoubleBackend) -> "asyncio.Task[object]":
     """A translation in the middle of a step."""
     await models.start()
     backend.gate.clear()
-    task: asyncio.Task[object] = asyncio.create_task(context.service.translate(request("one two")))
+    task: asyncio.Task[object] = asyncio.create_task(context.service.translate(request_of("one two")))
     await until(backend.entered.is_set)
     return task
 
@@ -106,7 +96,7 @@ async def test_stopping_finishes_the_work_and_frees_everything(
     stopping = asyncio.create_task(models.stop())
     await asyncio.sleep(0.01)
     with pytest.raises(DrainingError):
-        await context.service.translate(request("late"))
+        await context.service.translate(request_of("late"))
     assert backend.closings == 0
     backend.gate.set()
     await stopping
@@ -147,7 +137,7 @@ async def test_without_threads_it_serves_or_frees_everything(
     models = ActiveModels(context, lambda: backend)
     await models.start()
     if missing == "background":
-        assert len(await context.service.translate(request("one two"))) == 1
+        assert len(await context.service.translate(request_of("one two"))) == 1
     else:
         assert isinstance(context.lifecycle.failure, RuntimeError)
     await models.stop()
@@ -221,16 +211,10 @@ class Loads(DoubleBackend):
         return self._edition_of[model].load(model)
 
 
-@asynccontextmanager
-async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
-    """An application that has loaded what comes first."""
-    values = {"watch_seconds": 0} | settings
-    app = create_app(Settings(_env_file=None, **values), connect=lambda: loads)
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        async with asyncio.timeout(60):
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.005)
-        yield app, client
+def application(*editions: DoubleBackend) -> tuple[Starlette, Loads]:
+    """An application that loads these editions one after the other, and its backend."""
+    loads = Loads(*editions)
+    return create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: loads), loads
 
 
 def request_reload(app: Starlette) -> None:
@@ -253,8 +237,8 @@ async def version(client: httpx.AsyncClient) -> str:
 async def test_a_requested_reload_replaces_the_models(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     old, new = edition("a"), edition("b")
-    loads = Loads(old, new)
-    async with serving(loads) as (app, client):
+    app, loads = application(old, new)
+    async with serving(app) as client:
         assert await version(client) == "1+aaaaaaaa"
         request_reload(app)
         await reloads(app, "replaced")
@@ -269,8 +253,8 @@ async def test_a_requested_reload_replaces_the_models(caplog: pytest.LogCaptureF
 
 async def test_earlier_requests_are_answered_by_the_old_models() -> None:
     old, new = edition("a"), edition("b")
-    loads = Loads(old, new)
-    async with serving(loads) as (app, client):
+    app, loads = application(old, new)
+    async with serving(app) as client:
         old.seconds = 0.4  # a quarter of a minute in all, unless the rest is cut short
         early = asyncio.create_task(client.post("/translate", json=REQUEST | {"q": "word " * 35}))
         await until(old.entered.is_set)
@@ -288,7 +272,8 @@ async def test_no_request_fails_while_versions_change() -> None:
     editions = [edition(letter) for letter in "abcdef"]
     for each in editions:
         each.seconds = 0.002
-    async with serving(Loads(*editions)) as (app, client):
+    app, _ = application(*editions)
+    async with serving(app) as client:
         found: list[str] = []
         is_over = asyncio.Event()
 
@@ -308,7 +293,7 @@ async def test_no_request_fails_while_versions_change() -> None:
 
 
 async def test_a_reload_that_is_requested_while_loading_comes_after_it() -> None:
-    app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: Loads(*map(edition, "ab")))
+    app, _ = application(*map(edition, "ab"))
     async with app.router.lifespan_context(app):
         request_reload(app)
         await reloads(app, "replaced")

@@ -1,38 +1,28 @@
 """A request's texts on their way: the sentences of each hop, their translations, and the answer."""
 
+from functools import partial
+
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text, TranslationRequest
+from app.translation.jobs import Text
 from app.translation.reader import Reader
 from model.decode_request import Hypothesis
 from model.errors import DecodingError
 from model.text.detection import Detection
 from model.text.formats.markup_syntax import HTML
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, hypotheses, request_of
 
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
 
 
 def text_of(text: str, *, source: str | None = "de", is_html: bool = False) -> Text:
-    request = TranslationRequest(
-        texts=(text,),
-        fields=("q",),
-        source=source,
-        target="fr",
-        deadline=0.0,
-        markup=HTML if is_html else None,
-    )
+    request = request_of(text, source=source, markup=HTML if is_html else None)
     (planned,) = Reader(Catalogue(BACKEND.models())).plan(request)
     return planned
 
 
-def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
-    """Hypotheses of one sentence, best first."""
-    return [
-        Hypothesis(tuple(BACKEND.tokenizer.encode(text)[:-1]), -1.0, -1.0, (), finished=finished)
-        for text in texts
-    ]
+found = partial(hypotheses, BACKEND.tokenizer)
 
 
 def advance(text: Text, *results: list[Hypothesis]) -> list[str]:

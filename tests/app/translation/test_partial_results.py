@@ -1,17 +1,14 @@
 """Partial results: sentences in order, whole words, final gaps."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from app.backend import Model
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text, TranslationRequest
+from app.translation.jobs import Text
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from model.decode_request import Hypothesis
 from model.text.formats.markup_syntax import HTML
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, hypotheses, request_of
 
 
 @pytest.fixture
@@ -20,14 +17,7 @@ def model(backend: DoubleBackend) -> Model:
 
 
 def texts_of(model: Model, *texts: str, is_html: bool = False) -> list[Text]:
-    request = TranslationRequest(
-        texts=texts,
-        fields=tuple(f"q[{i}]" for i in range(len(texts))),
-        source="en",
-        target="fr",
-        deadline=0.0,
-        markup=HTML if is_html else None,
-    )
+    request = request_of(*texts, markup=HTML if is_html else None)
     reader = Reader(Catalogue([model]))
     planned = reader.plan(request)
     reader.read([job for text in planned for job in text.jobs if job.remaining])
@@ -36,10 +26,6 @@ def texts_of(model: Model, *texts: str, is_html: bool = False) -> list[Text]:
 
 def ids(model: Model, words: str) -> tuple[int, ...]:
     return tuple(model.tokenizer.encode(words)[:-1])
-
-
-def hypotheses(model: Model, words: str) -> Sequence[Hypothesis]:
-    return [Hypothesis(ids(model, words), -1.0, -1.0, (), finished=True)]
 
 
 def partial_results_of(model: Model, *texts: str, is_html: bool = False) -> PartialResults:
@@ -51,7 +37,7 @@ def partial_results_of(model: Model, *texts: str, is_html: bool = False) -> Part
 def test_sentences_are_shown_in_order(model: Model) -> None:
     partial_results = partial_results_of(model, "  First one.\n\nSecond one.")
     assert partial_results.take() == []
-    partial_results.finished(1, hypotheses(model, "second done."))
+    partial_results.finished(1, hypotheses(model.tokenizer, "second done."))
     assert partial_results.changed.is_set()
     assert partial_results.take() == []
     partial_results.grew(0, ids(model, "first do"))
@@ -60,7 +46,7 @@ def test_sentences_are_shown_in_order(model: Model) -> None:
     partial_results.grew(0, ids(model, "first do it"))
     partial_results.grew(0, ids(model, "first do it now"))
     assert partial_results.take() == [(0, "  FIRST DO IT")]
-    partial_results.finished(0, hypotheses(model, "first do it now."))
+    partial_results.finished(0, hypotheses(model.tokenizer, "first do it now."))
     assert partial_results.take() == [(0, "  FIRST DO IT NOW.\n\nSECOND DONE.")]
 
 
@@ -70,7 +56,7 @@ def test_texts_grow_independently(model: Model) -> None:
     partial_results.grew(1, ids(model, "two x"))
     partial_results.grew(0, ids(model, "one x"))
     assert partial_results.take() == [(0, "ONE"), (3, "TWO")]
-    partial_results.finished(1, hypotheses(model, "two."))
+    partial_results.finished(1, hypotheses(model.tokenizer, "two."))
     assert partial_results.take() == [(3, "TWO. THREE")]
 
 
@@ -78,18 +64,18 @@ def test_markup_ends_after_the_certain_text(model: Model) -> None:
     partial_results = partial_results_of(model, "<p>One.</p> <p>42</p><div>Two. Three.</div>", is_html=True)
     partial_results.grew(0, ids(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp;")]
-    partial_results.finished(0, hypotheses(model, "a & b"))
+    partial_results.finished(0, hypotheses(model.tokenizer, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp; B")]
     partial_results.grew(1, ids(model, "two x"))
     assert partial_results.take() == [(0, "<p>A &amp; B</p> <p>42</p><div>TWO")]
-    partial_results.finished(1, hypotheses(model, "two."))
-    partial_results.finished(2, hypotheses(model, "three."))
+    partial_results.finished(1, hypotheses(model.tokenizer, "two."))
+    partial_results.finished(2, hypotheses(model.tokenizer, "three."))
     assert partial_results.take() == [(0, "<p>A &amp; B</p> <p>42</p><div>TWO. THREE.")]
 
 
 def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: Model) -> None:
     partial_results = partial_results_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
-    partial_results.finished(0, hypotheses(model, "one."))
+    partial_results.finished(0, hypotheses(model.tokenizer, "one."))
     assert partial_results.take() == []
     partial_results.grew(1, ids(model, "two x"))
     assert partial_results.take() == [(0, "<p>ONE. TWO")]
@@ -100,14 +86,14 @@ def test_a_sentence_with_a_string_to_keep_is_shown_at_its_end(model: Model) -> N
     partial_results.grew(0, ids(model, "schreib an 217 x"))
     partial_results.grew(1, ids(model, "schreib heute x"))
     assert partial_results.take() == [(1, "SCHREIB HEUTE")]
-    partial_results.finished(0, hypotheses(model, "schreib an 217."))
+    partial_results.finished(0, hypotheses(model.tokenizer, "schreib an 217."))
     assert partial_results.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
 @pytest.mark.parametrize("is_html", [False, True])
 def test_the_last_partial_result_is_the_answer_without_its_closing_tags(model: Model, is_html: bool) -> None:
     (text,) = texts_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
-    results = [hypotheses(model, words) for words in ("an 217 & x", "siehe 217.", "x")]
+    results = [hypotheses(model.tokenizer, words) for words in ("an 217 & x", "siehe 217.", "x")]
     (job,) = text.jobs
     results = results[: len(job.requests)]
     partial_results = PartialResults()

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from contextvars import ContextVar
 
 import pytest
@@ -10,43 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text, TextJob, TranslationRequest
+from app.translation.jobs import Text, TextJob
 from app.translation.reader import Reader, TextThreads
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
-from model.text.document import Splitting
-from model.text.formats.markup_syntax import HTML, MarkupSyntax
+from model.text.formats.markup_syntax import HTML
 from tests.app.conftest import until
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, request_of
 
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"), ("fr", "en"))))
 CATALOGUE = Catalogue(BACKEND.models())
 
 
-def read(
-    *texts: str,
-    source: str | None = "en",
-    target: str = "fr",
-    model: str | None = None,
-    markup: MarkupSyntax | None = None,
-    splitting: Splitting = "sentences",
-    decoding: Mapping[str, object] | None = None,
-    alternatives: int = 0,
-    max_tokens: float = float("inf"),
-) -> list[Text]:
-    request = TranslationRequest(
-        texts=texts,
-        fields=tuple(f"q[{i}]" for i in range(len(texts))),
-        source=source,
-        target=target,
-        deadline=0.0,
-        markup=markup,
-        splitting=splitting,
-        decoding=decoding or {},
-        alternatives=alternatives,
-        model=model,
-    )
+def read(*texts: str, max_tokens: float = float("inf"), **fields: object) -> list[Text]:
     reader = Reader(CATALOGUE, max_tokens)
-    planned = reader.plan(request)
+    planned = reader.plan(request_of(*texts, **fields))
     reader.read([job for text in planned for job in text.jobs if job.remaining])
     return planned
 

@@ -2,35 +2,27 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from app.scheduling.scheduler import ModelRequest
 from app.telemetry.metrics import Metrics
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import TranslationRequest
 from app.translation.reader import Reader
 from app.translation.service import TranslationService
 from model.decode_request import Hypothesis
 from model.translation.result import SentenceTranslation
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, hypotheses, request_of
 
 pytestmark = pytest.mark.anyio
 BACKEND = DoubleBackend()
-REQUEST = TranslationRequest(
-    texts=("Fine. It goes round and on",),
-    fields=("q",),
-    source="en",
-    target="fr",
-    deadline=time.monotonic() + 1e6,
-    client="alice",
-)
+REQUEST = request_of("Fine. It goes round and on", client="alice")
 ((JOB,),) = (text.jobs for text in Reader(Catalogue(BACKEND.models())).plan(REQUEST))
 JOB.read()
 
 
-def found(text: str) -> list[Hypothesis]:
-    return [Hypothesis(tuple(BACKEND.tokenizer.encode(text)[:-1]), -1.0, -1.0, (), finished=True)]
+found = partial(hypotheses, BACKEND.tokenizer)
 
 
 class Engines:
