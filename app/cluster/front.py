@@ -35,6 +35,7 @@ from app.http.receiving import context_of
 from app.http.routes import PROBES
 from app.http.streaming import EVENT_STREAM, error_event, while_connected
 from app.lifecycle.context import Context
+from app.lifecycle.phase import Lifecycle
 from app.main import Application, middleware
 from app.settings import Settings
 
@@ -50,12 +51,14 @@ class Front:
     """The innermost ASGI application of a front.
 
     Args:
-        cluster: The replicas.
         settings: Limits and deadlines.
+
+    Attributes:
+        cluster: The replicas; None before the front has joined them.
     """
 
-    def __init__(self, cluster: Cluster, settings: Settings) -> None:
-        self._cluster = cluster
+    def __init__(self, settings: Settings) -> None:
+        self.cluster: Cluster | None = None
         self._settings = settings
         self._places_models = bool(settings.max_model_bytes or settings.model_idle_seconds)
 
@@ -64,8 +67,10 @@ class Front:
         request = Request(scope, receive, send)
         answer = _Answer(send)
         try:
+            if self.cluster is None:
+                raise NotReadyError
             body = await self._read(request)
-            await while_connected(request, self._forward(request, body, answer))
+            await while_connected(request, self._forward(self.cluster, request, body, answer))
         except Exception as error:
             if answer.is_complete:
                 return
@@ -76,12 +81,20 @@ class Front:
             else:
                 raise
 
+    async def metrics(self, request: Request) -> Response:
+        """Returns the metrics of the front and of every replica."""
+        expositions = {f"front-{gethostname()}": context_of(request).metrics.exposition().decode()}
+        if self.cluster is not None:
+            expositions |= await self.cluster.expositions()
+        content = await in_background(partial(_combined, expositions))
+        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
     async def _read(self, request: Request) -> bytes:
         is_file = request.url.path.startswith(FILE_PATHS)
         limit = "max_file_bytes" if is_file else "max_body_bytes"
         return bytes(await read_bytes(request, getattr(self._settings, limit), limit.upper()))
 
-    async def _forward(self, request: Request, body: bytes, answer: "_Answer") -> None:
+    async def _forward(self, cluster: Cluster, request: Request, body: bytes, answer: "_Answer") -> None:
         """Send a request to replicas until one has answered it.
 
         Raises:
@@ -89,7 +102,7 @@ class Front:
         """
         began, wait = time.monotonic(), _FIRST_WAIT_SECONDS
         is_file = request.url.path.startswith(FILE_PATHS)
-        replicas = self._cluster.files if is_file else self._cluster.translation
+        replicas = cluster.files if is_file else cluster.translation
         model = _model(body) if self._places_models and not is_file else ""
         while True:
             waited = time.monotonic() - began
@@ -160,59 +173,47 @@ def create_front(settings: Settings, connect: Callable[[], Cluster]) -> FastAPI:
         settings: Limits of requests, of bytes and of time; the models are the replicas' matter.
         connect: Joins the cluster; blocks.
     """
-    context = Context(settings)
+    context, front = Context(settings), Front(settings)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(
-        routes=[route for route in PROBES if route.path != "/metrics"],
+        routes=[*(route for route in PROBES if route.path != "/metrics"), Route("/metrics", front.metrics)],
         middleware=list(middleware(context)),
-        lifespan=lambda app: _connected(app, connect),
+        lifespan=lambda _: _connected(front, context.lifecycle, connect),
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
     )
     app.state.context = context
-    app.router.default = _not_ready
+    app.router.default = front
     return app
 
 
 @asynccontextmanager
-async def _connected(app: FastAPI, connect: Callable[[], Cluster]) -> AsyncIterator[None]:
-    """Join the cluster in the background, while the probes already answer."""
+async def _connected(
+    front: Front, lifecycle: Lifecycle, connect: Callable[[], Cluster]
+) -> AsyncIterator[None]:
+    """Join the cluster in the background, while the probes already answer; without it, end the process."""
+
+    def serve(joined: asyncio.Future[Cluster]) -> None:
+        if joined.cancelled():
+            return
+        if isinstance(failure := joined.exception(), Exception):
+            lifecycle.fail(failure)
+            return
+        # Ray has put handlers of its own, which print stacks, in front of ours.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.getsignal(number))
+        front.cluster = joined.result()
+        lifecycle.become_ready()
+
     joined = start(connect)
-    joined.add_done_callback(partial(_serve, app))
+    joined.add_done_callback(serve)
     try:
         yield
     finally:
-        if joined.done() and joined.exception() is None:
-            await in_background(joined.result().leave)
-
-
-def _serve(app: FastAPI, joined: asyncio.Future[Cluster]) -> None:
-    """Forward requests from now on; without a cluster, end the process."""
-    context: Context = app.state.context
-    if joined.cancelled():
-        return
-    if isinstance(failure := joined.exception(), Exception):
-        context.lifecycle.fail(failure)
-        return
-    # Ray has put handlers of its own, which print stacks, in front of ours.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.getsignal(number))
-    cluster = joined.result()
-    app.router.routes.append(Route("/metrics", partial(_metrics, cluster)))
-    app.router.default = Front(cluster, context.settings)
-    context.lifecycle.become_ready()
-
-
-async def _not_ready(scope: Scope, receive: Receive, send: Send) -> None:
-    await errors.respond(NotReadyError(), Request(scope, receive))(scope, receive, send)
-
-
-async def _metrics(cluster: Cluster, request: Request) -> Response:
-    own = {f"front-{gethostname()}": context_of(request).metrics.exposition().decode()}
-    content = await in_background(partial(_combined, own | await cluster.expositions()))
-    return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+        if front.cluster is not None:
+            await in_background(front.cluster.leave)
 
 
 def _combined(expositions: Mapping[str, str]) -> bytes:

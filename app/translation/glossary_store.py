@@ -73,15 +73,12 @@ class GlossaryStore:
             InputError: If glossaries cannot be stored, or the client has too many.
             OSError: If the file cannot be written.
         """
-        if self._folder is None:
-            raise InputError("glossaries cannot be stored: GLOSSARY_FOLDER names no folder")
         with self._lock:
             number = len(self.all(client))
             if number >= MAX_GLOSSARIES:
                 raise InputError(f"there can be at most {MAX_GLOSSARIES} glossaries, and there are {number}")
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             glossary = StoredGlossary(str(uuid.uuid4()), name, _owner(client), now, dictionaries)
-            self._folder.mkdir(parents=True, exist_ok=True)
             self._save(glossary)
         return glossary
 
@@ -95,7 +92,7 @@ class GlossaryStore:
     def find(self, client: str, name: str) -> StoredGlossary | None:
         """Returns the glossary of this id, else the oldest of this name; None if the client has none."""
         if self._folder is not None and _ID.fullmatch(name):
-            glossary = self._read(self._folder / f"{name}.json")
+            glossary = self._read(self._path(name))
             return glossary if glossary is not None and glossary.owner == _owner(client) else None
         return next((glossary for glossary in self.all(client) if glossary.name == name), None)
 
@@ -118,7 +115,7 @@ class GlossaryStore:
             merges: Whether the new terms of a pair are added to those that it has.
         """
         with self._lock:
-            glossary = self.find(client, id_) if _ID.fullmatch(id_) else None
+            glossary = self._of_id(client, id_)
             if glossary is None:
                 return None
             changed = dict(glossary.dictionaries)
@@ -136,17 +133,26 @@ class GlossaryStore:
     def delete(self, client: str, id_: str) -> bool:
         """Deletes a glossary; returns whether the client had one of this id."""
         with self._lock:
-            found = self._folder is not None and _ID.fullmatch(id_) and self.find(client, id_) is not None
-            if found and self._folder is not None:
-                (self._folder / f"{id_}.json").unlink(missing_ok=True)
-        return bool(found)
+            is_there = self._of_id(client, id_) is not None
+            if is_there:
+                self._path(id_).unlink(missing_ok=True)
+        return is_there
+
+    def _of_id(self, client: str, id_: str) -> StoredGlossary | None:
+        return self.find(client, id_) if _ID.fullmatch(id_) else None
+
+    def _path(self, id_: str) -> Path:
+        if self._folder is None:
+            raise InputError("glossaries cannot be stored: GLOSSARY_FOLDER names no folder")
+        return self._folder / f"{id_}.json"
 
     def _save(self, glossary: StoredGlossary) -> None:
-        if self._folder is not None:
-            terms = [[*pair, terms.entries] for pair, terms in glossary.dictionaries.items()]
-            values = {field: getattr(glossary, field) for field in ("id", "name", "owner", "created")}
-            text = json.dumps(values | {"dictionaries": terms}, ensure_ascii=False)
-            write_text_atomically(self._folder / f"{glossary.id}.json", text)
+        terms = [[*pair, terms.entries] for pair, terms in glossary.dictionaries.items()]
+        values = {field: getattr(glossary, field) for field in ("id", "name", "owner", "created")}
+        text = json.dumps(values | {"dictionaries": terms}, ensure_ascii=False)
+        path = self._path(glossary.id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(path, text)
 
     def _read(self, path: Path) -> StoredGlossary | None:
         try:

@@ -14,7 +14,7 @@ from app.backend import LoadedModel, Model
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.lifecycle.registry import ModelRegistry, pinned_models
 from app.telemetry.metrics import Metrics
-from model.errors import CheckpointError, ConfigError, TextTooLongError
+from model.errors import CheckpointError, ConfigError
 from tests.app.conftest import until
 from tests.app.double import DoubleBackend
 
@@ -95,15 +95,6 @@ def sample(registry: ModelRegistry, name: str, **labels: str) -> float | None:
 
 
 # Loading at the first use
-
-
-async def test_a_model_is_loaded_by_its_first_request_and_stays(backend: Models) -> None:
-    async with registry_of(backend) as registry:
-        assert (loaded(registry), backend.log) == ("", [])
-        for _ in range(2):
-            await use(registry, "bc")
-        assert (loaded(registry), backend.log) == ("bc", ["+bc"])
-        assert sample(registry, "model_loads_total", outcome="loaded") == 1
 
 
 async def test_first_requests_at_once_load_once_and_do_not_hold_up_others(backend: Models) -> None:
@@ -259,13 +250,6 @@ async def test_the_limit_that_the_error_asks_for_serves_models_that_turn_out_lar
             await use(registry, name)
         assert loaded(registry) == "ab bc"
         assert backend.log == ["+ab", "+bc", "-bc", "+cd", "-cd", "+bc"]
-
-
-async def test_models_that_never_fit_together_are_refused(backend: Models) -> None:
-    async with registry_of(backend, max_bytes=250) as registry:
-        await use(registry, "ab", "bc")
-        with pytest.raises(TextTooLongError, match="MAX_MODEL_BYTES: 300, at most 250"):
-            await use(registry, "ab", "bc", "cd")
 
 
 async def test_requests_for_several_models_never_wait_for_each_other(backend: Models) -> None:
