@@ -86,7 +86,7 @@ async def test_a_model_of_many_pairs_lists_its_sources_and_targets() -> None:
 async def test_readiness_and_metrics_tell_which_steps_are_not_recorded(
     backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "graphs", lambda: {"recorded": 40, "eager": 2})
+    monkeypatch.setattr("app.lifecycle.active_models.cuda_graphs", lambda: {"recorded": 40, "eager": 2})
     app = create_app(Settings(_env_file=None), backend)
     async with app.router.lifespan_context(app), client_of(app) as client:
         ready = (await client.get("/readyz")).json()
