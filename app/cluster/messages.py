@@ -88,39 +88,24 @@ async def answer(app: ASGIApp, scope: Scope, body: bytes) -> AsyncGenerator[Mess
         body: Its whole body.
     """
     messages: asyncio.Queue[Message | None] = asyncio.Queue()
-    request = _Request(body)
-    answering = asyncio.create_task(_run(app, scope, request, messages))
+    has_left = asyncio.Event()
+    received: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if received:
+            return received.pop()
+        await has_left.wait()
+        return {"type": "http.disconnect"}
+
+    async def run() -> None:
+        await app(scope, receive, messages.put)
+
+    answering = asyncio.create_task(run())
     answering.add_done_callback(lambda _: messages.put_nowait(None))
     try:
         while (message := await messages.get()) is not None:
             yield message
     finally:
-        request.has_left.set()
+        has_left.set()
         with suppress(asyncio.CancelledError):
             await answering
-
-
-async def _run(
-    app: ASGIApp, scope: Scope, request: "_Request", messages: "asyncio.Queue[Message | None]"
-) -> None:
-    await app(scope, request.receive, messages.put)
-
-
-class _Request:
-    """The messages of a request to the application: its body, and later that the client has left.
-
-    Attributes:
-        has_left: Set when the client has left or is answered.
-    """
-
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
-        self.has_left = asyncio.Event()
-
-    async def receive(self) -> Message:
-        """Returns the next message."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.has_left.wait()
-        return {"type": "http.disconnect"}

@@ -183,7 +183,6 @@ OPERATIONS: Final = (
         "GET",
         tag=_TAG,
         summary="Fetch a translated file",
-        parameters=({"name": "name", "in": "path", "required": True, "schema": {"type": "string"}},),
     ),
     Operation(
         "/frontend/settings",

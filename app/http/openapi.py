@@ -193,8 +193,8 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
             "default": {"description": _ON_ANY_PATH, "content": _content(_ref(ErrorBody.__name__))},
         },
     }
-    if operation.parameters:
-        described["parameters"] = list(operation.parameters)
+    if parameters := [*map(_in_path, operation.param_convertors), *operation.parameters]:
+        described["parameters"] = parameters
     if operation.body is not None:
         kinds = {JSON: "", FORM: _FORM} if "file" not in operation.body.model_fields else {}
         kinds[MULTIPART] = _FORM
@@ -203,6 +203,10 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
     if operation.path.startswith(_NEED_A_KEY):
         described["security"] = [{}, {"deepl" if operation.path.startswith(("/v2/", "/v3/")) else "key": []}]
     return described
+
+
+def _in_path(name: str) -> Mapping[str, object]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _success(operation: Operation, name: str, answer: Mapping[str, Any] | None) -> dict[str, Any]:

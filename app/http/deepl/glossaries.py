@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +11,7 @@ from app.background import in_background
 from app.http.deepl import schemas
 from app.http.deepl.schemas import renamed
 from app.http.errors import RequestError
-from app.http.openapi import Endpoint, Operation
+from app.http.openapi import Operation
 from app.http.receiving import client_of, context_of, receive
 from app.lifecycle.context import Context
 from app.translation.glossary_store import StoredGlossary
@@ -22,7 +21,6 @@ from model.text.glossary import Glossary, read_entries
 from model.text.languages import canonical_code
 
 _TAG: Final = "DeepL"
-_ID: Final = {"name": "glossary_id", "in": "path", "required": True, "schema": {"type": "string"}}
 _SIDES: Final = tuple(
     {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
     for name in ("source_lang", "target_lang")
@@ -142,9 +140,7 @@ async def stored_glossary(context: Context, client: str, name: str, field: str) 
     return glossary
 
 
-async def glossary_of(
-    context: Context, client: str, body: schemas.DeepLGlossaryChoice
-) -> StoredGlossary | None:
+async def glossary_of(context: Context, client: str, body: schemas.DeepLOptions) -> StoredGlossary | None:
     """Returns the glossary that a request names; of several, the first that has a term counts.
 
     Raises:
@@ -273,37 +269,11 @@ def _dictionary(pair: Pair, terms: Glossary) -> schemas.DeepLDictionary:
     return schemas.DeepLDictionary(source_lang=pair[0], target_lang=pair[1], entry_count=len(terms.entries))
 
 
-_ERRORS: Final = (401, 403, 404, 500, 503)
-_ERRORS_OF_A_BODY: Final = (400, 401, 403, 404, 413, 415, 429, 500, 503)
-
-
-def _operation(
-    method: str,
-    path: str,
-    endpoint: Endpoint,
-    summary: str,
-    body: type[BaseModel] | None = None,
-    answer: type[BaseModel] | None = None,
-    sides: Sequence[Mapping[str, object]] = (),
-) -> Operation:
-    """Returns an operation on glossaries; `sides` are the parameters that name a language pair."""
-    return Operation(
-        path,
-        endpoint,
-        method,
-        tag=_TAG,
-        summary=summary,
-        body=body,
-        answer=answer,
-        errors=_ERRORS_OF_A_BODY if body else _ERRORS,
-        parameters=((_ID,) if "{glossary_id}" in path else ()) + tuple(sides),
-    )
-
-
 _V2, _V3 = "/v2/glossaries", "/v3/glossaries"
 _V2_ID, _V3_ID = f"{_V2}/{{glossary_id}}", f"{_V3}/{{glossary_id}}"
 _MANY, _MANY_REQUEST = schemas.DeepLMultilingualGlossary, schemas.DeepLMultilingualGlossaryRequest
 _ENTRIES, _DICTIONARY = schemas.DeepLDictionaryEntries, schemas.DeepLDictionary
+_DICTIONARIES, _DICTIONARY_REQUEST = f"{_V3_ID}/dictionaries", schemas.DeepLDictionaryRequest
 _OF_A_PAIR: Final = "the entries of a language pair"
 
 OPERATIONS: Final = (
@@ -316,26 +286,39 @@ OPERATIONS: Final = (
         answer=schemas.DeepLGlossaryPairs,
         errors=(401, 403, 500, 503),
     ),
-    _operation("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),
-    _operation("GET", _V2, list_all, "List glossaries", answer=schemas.DeepLGlossaries),
-    _operation("GET", _V2_ID, get, "Describe a glossary", answer=schemas.DeepLGlossary),
-    _operation("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary"),
-    _operation("DELETE", _V2_ID, delete, "Delete a glossary"),
-    _operation("POST", _V3, create_multilingual, "Store a glossary", _MANY_REQUEST, _MANY),
-    _operation("GET", _V3, list_multilingual, "List glossaries", answer=schemas.DeepLMultilingualGlossaries),
-    _operation("GET", _V3_ID, get_multilingual, "Describe a glossary", answer=_MANY),
-    _operation("PATCH", _V3_ID, change, "Rename or extend a glossary", schemas.DeepLGlossaryChange, _MANY),
-    _operation("DELETE", _V3_ID, delete, "Delete a glossary"),
-    _operation(
-        "GET", f"{_V3_ID}/entries", multilingual_entries, f"Fetch {_OF_A_PAIR}", None, _ENTRIES, _SIDES
+    *(
+        Operation(
+            path,
+            endpoint,
+            method,
+            tag=_TAG,
+            summary=summary,
+            body=body,
+            answer=answer,
+            errors=(400, 401, 403, 404, 413, 415, 429, 500, 503) if body else (401, 403, 404, 500, 503),
+            parameters=_SIDES if endpoint in (multilingual_entries, delete_dictionary) else (),
+        )
+        for method, path, endpoint, summary, body, answer in (
+            ("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),
+            ("GET", _V2, list_all, "List glossaries", None, schemas.DeepLGlossaries),
+            ("GET", _V2_ID, get, "Describe a glossary", None, schemas.DeepLGlossary),
+            ("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary", None, None),
+            ("DELETE", _V2_ID, delete, "Delete a glossary", None, None),
+            ("POST", _V3, create_multilingual, "Store a glossary", _MANY_REQUEST, _MANY),
+            ("GET", _V3, list_multilingual, "List glossaries", None, schemas.DeepLMultilingualGlossaries),
+            ("GET", _V3_ID, get_multilingual, "Describe a glossary", None, _MANY),
+            ("PATCH", _V3_ID, change, "Rename or extend a glossary", schemas.DeepLGlossaryChange, _MANY),
+            ("DELETE", _V3_ID, delete, "Delete a glossary", None, None),
+            ("GET", f"{_V3_ID}/entries", multilingual_entries, f"Fetch {_OF_A_PAIR}", None, _ENTRIES),
+            (
+                "PUT",
+                _DICTIONARIES,
+                replace_dictionary,
+                f"Replace {_OF_A_PAIR}",
+                _DICTIONARY_REQUEST,
+                _DICTIONARY,
+            ),
+            ("DELETE", _DICTIONARIES, delete_dictionary, f"Delete {_OF_A_PAIR}", None, None),
+        )
     ),
-    _operation(
-        "PUT",
-        f"{_V3_ID}/dictionaries",
-        replace_dictionary,
-        f"Replace {_OF_A_PAIR}",
-        schemas.DeepLDictionaryRequest,
-        _DICTIONARY,
-    ),
-    _operation("DELETE", f"{_V3_ID}/dictionaries", delete_dictionary, f"Delete {_OF_A_PAIR}", sides=_SIDES),
 )

@@ -35,7 +35,6 @@ _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTM
 # DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
-_ID: Final = {"name": "document_id", "in": "path", "required": True, "schema": {"type": "string"}}
 # DeepL's clients refuse plain EN and PT as targets; here both variants mean the language itself.
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -307,7 +306,6 @@ OPERATIONS: Final = (
         summary="Tell how far a file is",
         body=schemas.DeepLDocumentKey,
         answer=schemas.DeepLDocumentStatus,
-        parameters=(_ID,),
         errors=(400, 401, 403, 413, 415, 500, 503),
     ),
     Operation(
@@ -317,7 +315,6 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Fetch a translated file",
         body=schemas.DeepLDocumentKey,
-        parameters=(_ID,),
         errors=(400, 401, 403, 413, 415, 500, 503),
     ),
     Operation(
@@ -328,7 +325,6 @@ OPERATIONS: Final = (
         summary="Cancel the translation of a file",
         body=schemas.DeepLDocumentKey,
         answer=schemas.DeepLDocumentStatus,
-        parameters=(_ID,),
         errors=(400, 401, 403, 413, 415, 500, 503),
     ),
     Operation(

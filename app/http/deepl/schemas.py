@@ -79,8 +79,8 @@ class _Fields(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DeepLGlossaryChoice(_Fields):
-    """Which stored glossary a translation follows."""
+class DeepLOptions(_Fields):
+    """How texts and documents are translated."""
 
     source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
     glossary_id: Name | None = Field(
@@ -89,9 +89,13 @@ class DeepLGlossaryChoice(_Fields):
     glossary_ids: TagNames = Field(
         default=[], description="Ids of stored glossaries; of several, the first that has a term counts"
     )
+    formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
+        default=None, description="No effect: the models have one register"
+    )
+    enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
 
 
-class DeepLTranslateRequest(DeepLGlossaryChoice):
+class DeepLTranslateRequest(DeepLOptions):
     """Texts to translate."""
 
     model_config = ConfigDict(
@@ -116,9 +120,6 @@ class DeepLTranslateRequest(DeepLGlossaryChoice):
     preserve_formatting: Switch | None = Field(
         default=None, description="No effect: white space, case and punctuation are kept either way"
     )
-    formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
-        default=None, description="No effect: the models have one register"
-    )
     outline_detection: Switch | None = Field(default=None, description="No effect; false is refused")
     context: Text | None = Field(
         default=None, description="Not used, as the answer says: each sentence is read by itself"
@@ -127,21 +128,16 @@ class DeepLTranslateRequest(DeepLGlossaryChoice):
         default=None,
         description="`latency_optimized` decodes greedily, the others as the checkpoint does by default",
     )
-    enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
     show_billed_characters: Switch = Field(default=False, description="Add `billed_characters`")
 
 
-class DeepLDocumentRequest(DeepLGlossaryChoice):
+class DeepLDocumentRequest(DeepLOptions):
     """A file to translate."""
 
     file: File = Field(description="The file; the suffix of its name says what it is")
     filename: Text | None = Field(default=None, description="Its name, where the file has none")
     target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
     output_format: Text | None = Field(default=None, description="Suffix of the result: that of the file")
-    formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
-        default=None, description="No effect: the models have one register"
-    )
-    enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
 
 
 class DeepLDocumentKey(_Fields):
