@@ -17,14 +17,15 @@ from model.text.scripts import UNSPACED_LETTER, UNSPACED_LETTERS
 from model.text.tags import KEPT_TAG
 
 # A letter, digit or underscore of a script with spaces between words; no such before, none behind; a space.
-_L = rf"[^\W{UNSPACED_LETTERS}]"
+# Ignoring case, Python would fold each character of a class with large ranges: that took most of the import.
+_L = rf"(?-i:[^\W{UNSPACED_LETTERS}])"
 _B, _E = f"(?<!{_L})", f"(?!{_L})"
 _S = "[ \u00a0\u2009\u202f]"
-_NAME = rf"{UNSPACED_LETTER.pattern}{{1,6}}(?![\w@])"
+_NAME = rf"(?-i:{UNSPACED_LETTER.pattern}){{1,6}}(?![\w@])"
 _PART = rf"(?:{_L}|[.+@~-]){{1,100}}"  # of a path
 _WEB = (
-    rf"(?:[^\s<>\"`{{}}|\\^«»‹›“”„‘’—…\u2190-\u2bff\u3000-\u303f\ue000-\uf8ff\uff00-\uffef{UNSPACED_LETTERS}"
-    r"\U0001f000-\U0010ffff]|\{[\w.]{1,60}\}|(?<=[/=])[\u3400-\u9fff]{1,30})++"
+    rf"(?:(?-i:[^\s<>\"`{{}}|\\^«»‹›“”„‘’—…\u2190-\u2bff\u3000-\u303f\ue000-\uf8ff\uff00-\uffef{UNSPACED_LETTERS}"
+    r"\U0001f000-\U0010ffff])|\{[\w.]{1,60}\}|(?<=[/=])(?-i:[\u3400-\u9fff]){1,30})++"
 )
 _DOMAINS = (
     "com|org|net|edu|gov|int|info|biz|io|ai|app|dev|co|me|tv|eu|uk|us|ca|au|nz|de|at|ch|fr|be|lu|es|pt|it|nl"
