@@ -1,6 +1,7 @@
 """Shared by all tests: a tiny tokenizer and checkpoint, made once a run, and a running service."""
 
 import fcntl
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,20 @@ PHRASES = (
     ("The dog sleeps.", "Le chien dort."),
     ("I am hungry.", "J'ai faim."),
 )
+
+
+def pytest_sessionstart() -> None:
+    """Modules and tests live until the end, so that garbage collections need not look at them.
+
+    They would take a third of the time in which pytest collects the tests, and a tenth of some tests.
+    """
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
