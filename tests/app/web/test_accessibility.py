@@ -15,8 +15,8 @@ def violations(page: Page) -> list[str]:
     return [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+# Contrast depends on the colours alone, and what overlaps on the size alone.
+@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desk", "dark")])
 def test_nothing_keeps_anybody_out(open_page: Open, scheme: str, size: str) -> None:
     page = open_page(color_scheme=scheme, viewport=SIZES[size])
     expect(page.locator("#target option")).not_to_have_count(0)

@@ -36,8 +36,11 @@ def require_same(new_runner: type, network: Transformer, arrivals: dict[int, lis
 
 
 ARRIVALS = {
-    0: [request(sentences(3)[0], strategy="greedy"), request(sentences(5, seed=1)[0], beam_size=4)],
-    2: [request(sentences(4, seed=2)[0], strategy="greedy", max_length=5)],
+    0: [
+        request(sentences(3)[0], strategy="greedy", max_length=6),
+        request(sentences(5, seed=1)[0], beam_size=4, max_length=5),
+    ],
+    2: [request(sentences(4, seed=2)[0], strategy="greedy", max_length=4)],
 }
 
 
@@ -47,32 +50,35 @@ def test_sentences_that_come_and_go(new_runner: type) -> None:
 
 
 def test_constraints_of_a_greedy_sentence() -> None:
-    kinds: list[dict[str, object]] = [{"min_length": 6}, {"suppress_ids": (5, 6)}, {"return_alignment": True}]
+    kinds: list[dict[str, object]] = [{"min_length": 4}, {"suppress_ids": (5, 6)}, {"return_alignment": True}]
     asked = [
-        request(s, **{"strategy": "greedy", **k}) for k, s in zip(kinds, sentences(3, 4, 5), strict=True)
+        request(s, **{"strategy": "greedy", "max_length": 5, **k})
+        for k, s in zip(kinds, sentences(3, 4, 5), strict=True)
     ]
-    require_same(static, lively_network(7), {2 * step: [one] for step, one in enumerate(asked)})
+    require_same(static, lively_network(7), {step: [one] for step, one in enumerate(asked)})
 
 
 def test_options_of_a_beam() -> None:
     kinds: list[dict[str, object]] = [
-        {"min_length": 5, "num_hypotheses": 3, "length_penalty": 0.5},
-        {"stop": "first", "max_length": 7},
+        {"min_length": 4, "num_hypotheses": 3, "length_penalty": 0.5},
+        {"stop": "first"},
         {"stop": "pool", "num_hypotheses": 4, "length_penalty_form": "gnmt", "length_penalty": 1.0},
         {"stop": "count", "patience": 2.0, "max_length": 3},
         {"suppress_ids": (5, 6)},
     ]
     asked = [
-        request(s, **{"beam_size": 4, **k}) for k, s in zip(kinds, sentences(3, 4, 5, 2, 6), strict=True)
+        request(s, **{"beam_size": 4, "max_length": 5, **k})
+        for k, s in zip(kinds, sentences(3, 4, 5, 2, 6), strict=True)
     ]
-    require_same(static, lively_network(7), {step: [one] for step, one in enumerate(asked)})
+    network = lively_network(7, num_decoder_layers=1)
+    require_same(static, network, {step: [one] for step, one in enumerate(asked)})
 
 
 # The interpreter computes with NumPy, which warns of what a GPU computes in silence.
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}], ids=["greedy", "beam"])
 def test_numbers_that_break_end_one_sentence(options: dict[str, object]) -> None:
-    network = lively_network()
+    network = lively_network(num_decoder_layers=1)
     with torch.no_grad():
         network.source_embedding.tokens.weight[9] = torch.nan
     arrivals = {0: [request(s, max_length=3, **options) for s in ((5, 9, EOS), (5, 6, EOS))]}
@@ -96,5 +102,5 @@ def test_numbers_that_break_end_one_sentence(options: dict[str, object]) -> None
     ids=["rotary", "ssru", "t5"],
 )
 def test_every_kind_of_layer(variant: dict[str, object]) -> None:
-    asked = [request(source, strategy="greedy", min_length=3, max_length=4) for source in sentences(3, 5)]
+    asked = [request(source, strategy="greedy", min_length=2, max_length=3) for source in sentences(3, 5)]
     require_same(static, lively_network(**variant), {0: asked})
