@@ -26,7 +26,7 @@ from urllib.request import urlopen
 import click
 
 from benchmarks.harness.options import counted
-from benchmarks.load.generator import ClosedLoop, ClosedLoopResult, run_closed_loop
+from benchmarks.load.generator import Client, Load, Seen, run
 from benchmarks.services.null_backend import NullBackend
 
 if TYPE_CHECKING:
@@ -72,11 +72,13 @@ def requests(count: int) -> None:
     """Kill one replica after the other, as soon as all run again, while requests are sent."""
     bodies = [line.split("\t")[0] for line in _PHRASES.read_text().splitlines()]
     with _cluster() as address, _front(address, _configuration(2)):
-        expected = run_closed_loop(_job(bodies, len(bodies))).answers
+        expected = run(_job(bodies, len(bodies))).answers
         began = time.monotonic()
         seen, kills = _while_killing(_job(bodies, count))
-    right = sum(status == 200 and seen.answers[which] == expected[which] for which, _, status in seen.samples)
-    slowest = max(seconds for _, seconds, _ in seen.samples)
+    right = sum(
+        each.status == 200 and seen.answers[each.which] == expected[each.which] for each in seen.samples
+    )
+    slowest = max(each.seconds for each in seen.samples)
     click.echo(
         f"{right} of {count} answered rightly in {time.monotonic() - began:.0f} s, "
         f"{kills} replicas killed, slowest answer {slowest:.1f} s"
@@ -128,9 +130,9 @@ def replicas(count: int) -> None:
             for application in configuration["applications"]:
                 application["import_path"] = "benchmarks.cluster:sleeping_application"
             with _front(address, configuration):
-                run_closed_loop(_job(bodies, len(bodies)))
-                seen = run_closed_loop(_job(bodies, number * count))
-            assert all(status == 200 for _, _, status in seen.samples)
+                run(_job(bodies, len(bodies)))
+                seen = run(_job(bodies, number * count))
+            assert all(each.status == 200 for each in seen.samples)
             rates.append(len(seen.samples) / seen.seconds)
     one, two = rates
     click.echo(f"one replica {one:.1f} requests/s, two {two:.1f}: {two / one:.2f} times as many")
@@ -153,9 +155,9 @@ def _sleeping_backend(settings: "Settings") -> NullBackend:
     return NullBackend(served_folders(settings.checkpoint)[0], _SLEEP_SECONDS)
 
 
-def _job(texts: list[str], most: int) -> ClosedLoop:
+def _job(texts: list[str], most: int) -> Load:
     bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
-    return ClosedLoop(port=_PORT, bodies=bodies, concurrency=_CLIENTS, seconds=None, most=most)
+    return Load(client=Client(port=_PORT), bodies=bodies, connections=_CLIENTS, most=most)
 
 
 def _write_corpus(folder: Path, lines: int) -> None:
@@ -224,11 +226,11 @@ def _front(address: str, configuration: dict[str, Any]) -> Iterator[None]:
     assert status == 0, f"the front ended with {status}"
 
 
-def _while_killing(job: ClosedLoop) -> tuple[ClosedLoopResult, int]:
+def _while_killing(job: Load) -> tuple[Seen, int]:
     """Returns what the load saw, and how many replicas were killed meanwhile."""
     kills = 0
     with ThreadPoolExecutor(1) as threads:
-        load = threads.submit(run_closed_loop, job)
+        load = threads.submit(run, job)
         while not load.done():
             kills += _kill_a_replica(kills)
             time.sleep(1)

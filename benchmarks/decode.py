@@ -32,7 +32,6 @@ from benchmarks.harness.options import (
     Timing,
     benchmark,
     counted,
-    deliver,
     device_option,
     several,
     timing_options,
@@ -259,7 +258,7 @@ def main(
             report.notes += weights.left_out
     report.add(*overview(results))
     report.add("All engines", [each.row() for each in results], "speed", results)
-    deliver(report, timing.output)
+    report.deliver(timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)
 

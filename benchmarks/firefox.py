@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.harness.options import FILE, Timing, benchmark, counted, deliver, timing_options
+from benchmarks.harness.options import FILE, Timing, benchmark, counted, timing_options
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.texts import SENTENCES
 from benchmarks.harness.timing import median, pin, speed_ratio, take_turns
@@ -127,7 +127,7 @@ def main(source_file: Path, lines: int, timing: Timing) -> None:
         for name, each in seconds.items()
     ]
     report.add(f"{len(texts)} sentences, {words} words", rows, "firefox", [{"seconds": seconds}])
-    deliver(report, timing.output)
+    report.deliver(timing.output)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ import click
 from benchmarks.decode import SEARCHES
 from benchmarks.engines import ENGINES, Engine, Ids
 from benchmarks.engines.weights import random_checkpoint
-from benchmarks.harness.options import Timing, benchmark, counted, deliver, timing_options
+from benchmarks.harness.options import Timing, benchmark, counted, timing_options
 from benchmarks.harness.report import Report, rounded
 from benchmarks.harness.texts import SENTENCES, STEADY, word_texts
 from benchmarks.harness.timing import median, ratio_of, take_turns
-from benchmarks.load.generator import ClosedLoop, run_closed_loop_apart
+from benchmarks.load.generator import Client, Load, run_apart
 from benchmarks.serve import Workload
 from benchmarks.services import Service, dragoman_service, echo_service, null_service
 from model.checkpoint.folder import load_checkpoint
@@ -36,18 +36,18 @@ _COUNT = 32
 _PRECISION, _WORKERS = "int8", 2
 
 
-def _job(port: int, connections: int, seconds: float) -> ClosedLoop:
+def _job(port: int, connections: int, seconds: float) -> Load:
     """Short sentences, sent without options, as most clients do."""
     texts = [line.split("\t")[0] for line in list(read_lines(SENTENCES))[:_COUNT]]
     bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
-    return ClosedLoop(port=port, bodies=bodies, concurrency=connections, seconds=seconds)
+    return Load(client=Client(port=port), bodies=bodies, connections=connections, seconds=seconds)
 
 
-def _cost(service: Service, job: ClosedLoop, _round: int) -> float:
+def _cost(service: Service, job: Load, _round: int) -> float:
     """Microseconds of the service's processor time for each good answer."""
     before = service.processor_seconds()
-    busy = run_closed_loop_apart(job)
-    good = sum(status == 200 for _, _, status in busy.samples)
+    busy = run_apart(job)
+    good = sum(each.status == 200 for each in busy.samples)
     return (service.processor_seconds() - before) / max(good, 1) * 1e6
 
 
@@ -118,7 +118,7 @@ def main(checkpoint: Path, concurrency: int, seconds: float, timing: Timing) -> 
     }
     ratios = {name: str(ratio_of([a / b for a, b in pair])) for name, pair in pairs.items()}
     report.add("Ratios", [{"CPU a request": name, "ratio": ratio} for name, ratio in ratios.items()])
-    deliver(report, timing.output)
+    report.deliver(timing.output)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,7 +23,6 @@ from benchmarks.harness.options import (
     Timing,
     benchmark,
     counted,
-    deliver,
     device_option,
     several,
     timing_options,
@@ -31,7 +30,7 @@ from benchmarks.harness.options import (
 from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.texts import MIXED, SHORT, STEADY, SizedText, word_texts
 from benchmarks.harness.timing import median, percentile, ratio_of, take_turns
-from benchmarks.load.generator import ClosedLoop, ClosedLoopResult, run_closed_loop_apart
+from benchmarks.load.generator import Client, Load, Seen, run_apart
 from benchmarks.services import (
     Service,
     ServiceSpec,
@@ -68,7 +67,7 @@ class Workload:
     pair: tuple[str, str]  # languages of the texts and of the translations
     decoding: Mapping[str, object]  # options of every request
 
-    def job(self, port: int, *, alone: bool = False) -> ClosedLoop:
+    def job(self, port: int, *, alone: bool = False) -> Load:
         """Returns the job of the generator; `alone` sends each text once, one at a time."""
         source, target = self.pair
         bodies = [
@@ -80,11 +79,11 @@ class Workload:
             }
             for text in self.texts
         ]
-        return ClosedLoop(
-            port=port,
+        return Load(
+            client=Client(port=port),
             bodies=[json.dumps(body, ensure_ascii=False) for body in bodies],
-            concurrency=1 if alone else self.concurrency,
-            seconds=None if alone else self.seconds,
+            connections=1 if alone else self.concurrency,
+            seconds=inf if alone else self.seconds,
             warm_up_seconds=0.0 if alone else _WARM_UP_SECONDS,
             most=len(self.texts) if alone else None,
         )
@@ -103,12 +102,12 @@ class Traffic:
     short_p99: float  # that of short texts; NaN of none
 
 
-def send(service: Service, load: Workload) -> tuple[Traffic, ClosedLoopResult]:
+def send(service: Service, load: Workload) -> tuple[Traffic, Seen]:
     """Put a service under load; raises RuntimeError if the generator fails."""
     before = service.processor_seconds()
-    busy = run_closed_loop_apart(load.job(service.port))
+    busy = run_apart(load.job(service.port))
     computed = service.processor_seconds() - before
-    good = sorted((seconds, which) for which, seconds, status in busy.samples if status == 200)
+    good = sorted((each.seconds, each.which) for each in busy.samples if each.status == 200)
     latencies = [seconds for seconds, _ in good]
     short = [seconds for seconds, which in good if load.texts[which].tokens <= SHORT]
     traffic = Traffic(
@@ -196,9 +195,7 @@ def measure(
     services: Sequence[Service], load: Workload, references: Sequence[str], rounds: int
 ) -> list[Result]:
     """Send every text alone, then the load in turns."""
-    alone = {
-        each.spec: _translations(run_closed_loop_apart(load.job(each.port, alone=True))) for each in services
-    }
+    alone = {each.spec: _translations(run_apart(load.job(each.port, alone=True))) for each in services}
     seen: dict[ServiceSpec, list[Traffic]] = {each.spec: [] for each in services}
     changed: dict[ServiceSpec, set[int]] = {each.spec: set() for each in services}
 
@@ -223,7 +220,7 @@ def measure(
     ]
 
 
-def _translations(busy: ClosedLoopResult) -> dict[int, set[str]]:
+def _translations(busy: Seen) -> dict[int, set[str]]:
     return {which: set(map(translation, bodies)) for which, bodies in busy.answers.items()}
 
 
@@ -310,7 +307,7 @@ def main(
             results += measure(services, load, reference_translations(served, load), timing.rounds)
     report.add("Ours divided by theirs", _ratios(results, workers, len(specs)))
     report.add("All services", [each.row() for each in results], "service", results)
-    deliver(report, timing.output)
+    report.deliver(timing.output)
     is_exact = precision == EXACT and search == "greedy"
     if any(each.is_wrong(is_exact=is_exact) for each in results):
         raise click.exceptions.Exit(1)

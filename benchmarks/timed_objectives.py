@@ -29,7 +29,7 @@ import click
 from benchmarks.harness.options import benchmark, counted
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.timing import percentile
-from benchmarks.load.generator import ClosedLoop, message, run_closed_loop_apart
+from benchmarks.load.generator import Client, Load, run_apart
 from benchmarks.load.objectives import Level, are_met
 from benchmarks.load.target import scrape
 from benchmarks.load.texts import sentence_requests
@@ -104,7 +104,7 @@ def _second_signal() -> Iterator[Level]:
     """SIGTERM drains; a second one ends the process without waiting for long texts."""
     with _service() as service, closing(_connect(service)) as client:
         body = json.dumps({"q": [_LONG_TEXT] * 40, "source": "en", "target": "fr"})
-        client.sendall(message("x", body, {}))
+        client.sendall(Client(port=service.port).message(body))
         time.sleep(0.5)
         service.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
@@ -208,8 +208,8 @@ def _seconds_for(service: Service, path: str) -> float:
 
 def _p99(service: Service) -> float:
     """Seconds of the slowest hundredth of the requests of four connections."""
-    job = ClosedLoop(port=service.port, bodies=sentence_requests(), concurrency=4, seconds=5.0)
-    return percentile(sorted(seconds for _, seconds, _ in run_closed_loop_apart(job).samples), 0.99)
+    load = Load(client=Client(port=service.port), bodies=sentence_requests(), connections=4, seconds=5.0)
+    return percentile(sorted(each.seconds for each in run_apart(load).samples), 0.99)
 
 
 def _is_closed(connection: socket.socket) -> bool:

@@ -22,7 +22,6 @@ from benchmarks.harness.options import (
     Timing,
     benchmark,
     counted,
-    deliver,
     device_option,
     several,
     timing_options,
@@ -310,7 +309,7 @@ def main(
         results += measure(shape, trainers_of(network, precisions, place, compiled=compiled), batches, place)
         report.notes.append(f"Padding of {shape}, for both: {padding:.1%} of all positions.")
     report.add("Training step", [each.row() for each in results], "training step", results)
-    deliver(report, timing.output)
+    report.deliver(timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)
 

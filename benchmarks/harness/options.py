@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from benchmarks.harness.report import Report
 from model.cli.options import Command, Option, grouped
 from model.errors import TranslationError
 
@@ -46,13 +45,6 @@ class Timing:
             f"Medians of {self.rounds} rounds in which all take turns; the lowest and the highest round's "
             "ratio in brackets."
         )
-
-
-def deliver(report: Report, output: Path | None) -> None:
-    """Print a report, and write its files if a folder was given."""
-    click.echo(report.markdown() if output is None else report.write(output))
-    if output is not None:
-        click.echo(f"Written: {output / report.name}.md and .json", err=True)
 
 
 def timing_options(command: Command) -> Command:

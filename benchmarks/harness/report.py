@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import click
 from pydantic_core import to_json
 
 _VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
@@ -51,10 +52,13 @@ class Report:
             [*parts, *(f"### {title}\n\n{markdown_table(rows)}" for title, rows in self._tables.items())]
         )
 
-    def write(self, folder: Path) -> str:
-        """Write `NAME.md` and `NAME.json` into a folder; returns the Markdown."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def deliver(self, folder: Path | None) -> None:
+        """Print the report, and write `NAME.md` and `NAME.json` if a folder is given."""
         markdown = self.markdown()
+        click.echo(markdown)
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.name}.md").write_text(markdown, encoding="utf-8")
         content = {
             "name": self.name,
@@ -66,7 +70,7 @@ class Report:
             "results": self._results,
         }
         (folder / f"{self.name}.json").write_bytes(to_json(content, indent=1, inf_nan_mode="null") + b"\n")
-        return markdown
+        click.echo(f"Written: {folder / self.name}.md and .json", err=True)
 
     def _load_note(self) -> str:
         before, after = self._load_before, os.getloadavg()[0]

@@ -1,5 +1,1 @@
-"""The load generator: scenarios against a running service, and the objectives that each must meet.
-
-`scenarios` has the users that locust simulates and how often each sends what, `objectives` the limits, and
-`overload` sends more than locust can.
-"""
+"""The load generator: scenarios against a running service, and the objectives that each must meet."""

@@ -1,10 +1,9 @@
 """One load scenario against a running service: `python -m benchmarks.load --scenario steady`.
 
-Locust runs the scenarios of simulated users. `overload` needs more requests than locust can send, so the
+Locust simulates the users of most scenarios. `overload` needs more requests than locust can send, so the
 generator of this package sends them.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +11,20 @@ from typing import Any
 
 import click
 
-from benchmarks.load.objectives import are_met, deliver, start_report
-from benchmarks.load.overload import overload
-from benchmarks.load.target import READY_SECONDS, Target, keys_of, wait_until_ready
+from benchmarks.harness.report import Report
 
-USERS = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
-"""Locust's scenarios, and how many users each has unless told otherwise."""
-_SCENARIOS = USERS | {"overload": 64}
+SCENARIOS = {
+    "mixture": 8,
+    "steady": 8,
+    "burst": 800,
+    "lengths": 8,
+    "fairness": 1,
+    "batches": 4,
+    "overload": 64,
+}
+"""How many users each scenario has unless told otherwise; for `overload`, connections."""
+_READY_SECONDS = 120
+_NOTE = "Service and generator share the machine unless said otherwise."
 
 
 def _option(
@@ -29,53 +35,55 @@ def _option(
 
 
 @click.command(context_settings={"show_default": True})
-@_option("scenario", "mixture", click.Choice(list(_SCENARIOS)), "What the service has to bear.")
+@_option("scenario", "mixture", click.Choice(list(SCENARIOS)), "What the service has to bear.")
 @_option("url", "http://127.0.0.1:8000", str, "URL of the service.")
 @_option("users", None, click.IntRange(min=1), "How many users; for overload, connections. By scenario.")
 @_option("seconds", 30.0, click.FloatRange(min=1), "How long.")
-@_option("api-keys", "", str, "Keys that the service knows, separated by commas: a client each.")
+@_option("scale", 1.0, float, "Multiplies the time limits, except those of overload.")
 @_option("factor", 10.0, click.FloatRange(min=0, min_open=True), "For overload: rate of arrival ÷ capacity.")
+@_option("api-keys", "", str, "Keys that the service knows, separated by commas: a client each.")
 @_option("output", "runs/load", click.Path(file_okay=False, path_type=Path), "Folder for the report.")
 def main(
-    scenario: str, url: str, users: int | None, seconds: float, api_keys: str, factor: float, output: Path
+    scenario: str,
+    url: str,
+    users: int | None,
+    seconds: float,
+    scale: float,
+    factor: float,
+    api_keys: str,
+    output: Path,
 ) -> None:
     """Put a running service under load; exit status 1 when it missed an objective."""
-    count = users or _SCENARIOS[scenario]
+    # Locust replaces Python's sockets when it is imported: before anything uses them, and never for overload.
+    if scenario != "overload":
+        from benchmarks.load.scenarios import simulate
+    from benchmarks.load.objectives import are_met
+    from benchmarks.load.overload import overload
+    from benchmarks.load.target import clients_of, scrape, wait_until_ready
+
+    url, count = url.rstrip("/"), users or SCENARIOS[scenario]
+    keys = [key for key in api_keys.split(",") if key]
     try:
-        target = Target.of(url, keys_of(api_keys))
+        clients = clients_of(url, 2 if scenario == "fairness" else 1, keys)
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    if scenario in USERS:
-        _run_locust(scenario, target.url, count, seconds, api_keys, output)
-    if not wait_until_ready(target.url, READY_SECONDS):
-        raise click.ClickException(f"{url} was not ready within {READY_SECONDS} s")
+    if not wait_until_ready(url, _READY_SECONDS):
+        raise click.ClickException(f"{url} was not ready within {_READY_SECONDS} s")
+    settings = {"users": count, "seconds": seconds, "scale": scale, "factor": factor}
+    report = Report(f"load-{scenario}", settings)
+    report.notes.append(_NOTE)
     try:
-        report = start_report(scenario, {"connections": count, "seconds": seconds, "factor": factor})
-        levels = overload(target, connections=count, seconds=seconds, factor=factor)
-        click.echo(deliver(report, levels, target.url, output))
+        if scenario == "overload":
+            levels = overload(url, clients[0], connections=count, seconds=seconds, factor=factor)
+        else:
+            levels = simulate(scenario, url, clients, users=count, seconds=seconds, scale=scale)
+        report.threads = [int(scrape(url)["dragoman_workers"])]
     except (OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
-    sys.exit(0 if are_met(levels) else 1)
-
-
-def _run_locust(scenario: str, url: str, users: int, seconds: float, api_keys: str, output: Path) -> None:
-    """Become locust: it replaces Python's sockets, which this process is better without."""
-    os.environ |= {
-        "LOAD_SCENARIO": scenario,
-        "LOAD_SECONDS": str(seconds),
-        "LOAD_API_KEYS": api_keys,
-        "LOAD_OUTPUT": str(output),
-    }
-    options = {
-        "locustfile": Path(__file__).with_name("locustfile.py"),
-        "host": url,
-        "users": users,
-        "spawn-rate": users,
-        "stop-timeout": 60,
-    }
-    arguments = [f"--{name}={value}" for name, value in options.items()]
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "locust", "--headless", "--only-summary", *arguments])
+    results = [{**vars(level), "is_met": level.is_met} for level in levels]
+    report.add("Objectives", [level.row() for level in levels], "objective", results)
+    report.deliver(output)
+    sys.exit(not are_met(levels))
 
 
 if __name__ == "__main__":

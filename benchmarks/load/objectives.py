@@ -1,15 +1,13 @@
 """What a load test must show for its run to count as passed, and what it did show."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
-from benchmarks.harness.report import Report, Row, markdown_table
-from benchmarks.load.target import scrape
+from benchmarks.harness.report import Row, markdown_table
 
 REFUSED = "refused"
 _MOST_TIMES_SLOWER = 2.0
-_NOTE = "Service and generator share the machine unless said otherwise."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,33 +51,14 @@ def are_met(levels: Sequence[Level]) -> bool:
     return bool(levels) and all(level.is_met for level in levels)
 
 
-def start_report(scenario: str, settings: Mapping[str, object]) -> Report:
-    """The report of a scenario that is about to begin."""
-    report = Report(f"load-{scenario}", settings)
-    report.notes.append(_NOTE)
-    return report
+class Entry(Protocol):
+    """What locust saw of one kind of request; an orderly refusal is no failure."""
 
+    num_requests: int
+    num_failures: int
 
-def deliver(report: Report, levels: Sequence[Level], url: str, output: Path) -> str:
-    """Write a scenario's report, and return what to print.
-
-    Raises:
-        OSError: If the service has gone.
-    """
-    report.threads = [int(scrape(url)["dragoman_workers"])]
-    results = [{**vars(level), "is_met": level.is_met} for level in levels]
-    report.add("Objectives", [level.row() for level in levels], "objective", results)
-    report.write(output)
-    return f"{table(levels)}\n\nWritten: {output / report.name}.md and .json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """One kind of request, as the load generator saw it."""
-
-    requests: int  # how many were answered or failed
-    failures: int  # wrong answers, faults and lost connections; an orderly refusal is none
-    latency_ms: Callable[[float], float]  # milliseconds that this share of them, 0 to 1, took at most
+    def get_response_time_percentile(self, percent: float) -> float | None:
+        """Milliseconds that this share of the requests, 0 to 1, took at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,31 +67,32 @@ class Objectives:
 
     # Longest permitted percentiles of each kind of request: milliseconds by share, 0 to 1
     latency_ms: Mapping[str, Mapping[float, float]]
-    failures: float = 0.0  # largest permitted share of failed requests, 0 to 1
     refusals: float = 0.01  # largest permitted share of refused requests, 0 to 1
     # Two kinds of request: p99 of the second is at most twice that of the first
     compared: tuple[str, str] | None = None
 
-    def levels(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
-        """How a run did, by kind of request, with orderly refusals under REFUSED.
+    def levels(self, seen: Mapping[str, Entry], scale: float = 1) -> Iterator[Level]:
+        """How a run did, by kind of request, with orderly refusals under REFUSED; `scale` multiplies times.
 
         A kind that never ran is a miss: a run that tested nothing must not pass.
         """
 
         def latency(kind: str, share: float) -> float:
-            ran = kind in measured and measured[kind].requests > 0
-            return measured[kind].latency_ms(share) if ran else float("nan")
+            ran = kind in seen and seen[kind].num_requests > 0
+            return float(seen[kind].get_response_time_percentile(share) or 0) if ran else float("nan")
 
         for kind, limits in self.latency_ms.items():
             for share, limit in limits.items():
                 objective = f"{kind}: p{share * 100:g}"
-                yield Level(objective=objective, measured=latency(kind, share), limit=limit, unit="ms")
-        total = sum(kind.requests for kind in measured.values())
-        failed = sum(kind.failures for kind in measured.values())
-        refused = measured[REFUSED].requests if REFUSED in measured else 0
-        for name, count, limit in (("failed", failed, self.failures), ("refused", refused, self.refusals)):
+                yield Level(
+                    objective=objective, measured=latency(kind, share), limit=limit * scale, unit="ms"
+                )
+        total = sum(kind.num_requests for kind in seen.values())
+        failed = sum(kind.num_failures for kind in seen.values())
+        refused = seen[REFUSED].num_requests if REFUSED in seen else 0
+        for name, count, most in (("failed", failed, 0.0), ("refused", refused, self.refusals)):
             part = 100 * count / total if total else float("nan")
-            yield Level(objective=f"{name}, of all requests", measured=part, limit=100 * limit, unit="%")
+            yield Level(objective=f"{name}, of all requests", measured=part, limit=100 * most, unit="%")
         if self.compared is not None:
             alone, beside = (latency(kind, 0.99) for kind in self.compared)
             slower = beside / alone if alone else float("nan")

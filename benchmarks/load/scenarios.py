@@ -1,45 +1,31 @@
 """Simulated clients in each scenario, and what they were promised.
 
 Importing this module replaces Python's sockets, as locust does. Times are meant for two CPU cores that do
-nothing else; LOAD_SCALE multiplies them.
+nothing else.
 """
 
-import json
-import os
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from random import Random
 
 from gevent import sleep, spawn
-from gevent.subprocess import PIPE, Popen
 from locust import FastHttpUser, between, constant, constant_pacing, task
+from locust.env import Environment
+from locust.stats import print_error_report
 
-from benchmarks.load.generator import COMMAND, REFUSALS, ClosedLoop
-from benchmarks.load.objectives import REFUSED, Objectives
-from benchmarks.load.target import Target, keys_of
+from benchmarks.load.generator import REFUSALS, Client, Load, run_apart
+from benchmarks.load.objectives import REFUSED, Level, Objectives
+from benchmarks.load.target import Accounts
 from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
 
-SCALE = float(os.environ.get("LOAD_SCALE") or 1)
 ALONE, BESIDE, _BETWEEN = "modest, alone", "modest, beside a greedy one", "modest, between"
-_SECONDS = float(os.environ.get("LOAD_SECONDS") or 30)
-_KEYS = keys_of(os.environ.get("LOAD_API_KEYS", ""))
 _BURST_SECONDS = 10
 _MOST_CHARACTERS = 10_000
 _GREEDY_CONNECTIONS = 60
 _SETTLING_SECONDS = 0.5
 _SECONDS_A_ROUND = 10
-
-_MIXTURE = {
-    "one sentence": {0.95: 1500},
-    "list": {0.95: 5000},
-    "mixed lengths": {0.95: 4000},
-    "document": {0.95: 6000},
-}
-_STEADY = {"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}
-_BURST = {"in a burst": {0.5: 5000, 0.99: 10_000}}
-_LENGTHS = {"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}
-_BATCHES = {"batch": {0.5: 10_000, 0.99: 20_000}}
+_STOP_SECONDS = 60
 
 
 class User(FastHttpUser):
@@ -49,8 +35,13 @@ class User(FastHttpUser):
     connection_timeout = 60.0
     network_timeout = 60.0
     wait_time = constant(0)
-    default_headers = {"Authorization": f"Bearer {_KEYS[0]}"} if _KEYS else {}
     draw = Random(1)
+
+    @property
+    def options(self) -> Namespace:
+        """The `clients` of the scenario and its `seconds`."""
+        options: Namespace = self.environment.parsed_options
+        return options
 
     def sentence(self, kind: str) -> None:
         """Have one sentence translated."""
@@ -66,7 +57,10 @@ class User(FastHttpUser):
     def translate(self, kind: str, text: str | Sequence[str], source: str, target: str) -> None:
         """Send a request, and record it under its kind, or as refused; a fault is a failure."""
         body = {"q": text, "source": source, "target": target}
-        with self.client.post("/translate", json=body, name=kind, catch_response=True) as response:
+        headers = self.options.clients[0].headers
+        with self.client.post(
+            "/translate", json=body, headers=headers, name=kind, catch_response=True
+        ) as response:
             if response.status_code in REFUSALS and "Retry-After" in response.headers:
                 response.request_meta["name"] = REFUSED
                 response.success()
@@ -158,52 +152,87 @@ class Modest(User):
 
     def on_start(self) -> None:
         """Start the greedy client's timetable."""
-        spawn(self._share, Target.of(self.host or "", _KEYS))
+        spawn(self._share, self.options.clients[1], self.options.seconds)
 
     @task
     def _one_sentence(self) -> None:
         self.sentence(self._kind)
 
-    def _share(self, target: Target) -> None:
+    def _share(self, greedy: Client, seconds: float) -> None:
         """Have the service to itself, then beside a process that asks as much as it can, in turns.
 
         Other work on the machine comes and goes: it must not meet one of the two alone.
         """
-        greedy = target.clients(2)[1]
-        rounds = max(1, int(_SECONDS // _SECONDS_A_ROUND))
-        seconds = _SECONDS / rounds / 2
-        job = ClosedLoop(
-            host=target.host,
-            port=target.port,
-            headers=greedy.headers,
-            source=greedy.address,
+        rounds = max(1, int(seconds // _SECONDS_A_ROUND))
+        half = seconds / rounds / 2
+        load = Load(
+            client=greedy,
             bodies=sentence_requests(),
-            concurrency=_GREEDY_CONNECTIONS,
-            seconds=seconds - 3 * _SETTLING_SECONDS,
+            connections=_GREEDY_CONNECTIONS,
+            seconds=half - 3 * _SETTLING_SECONDS,
         )
-        order = json.dumps(asdict(job)).encode() + b"\n"
         for _ in range(rounds):
             self._kind = ALONE
-            sleep(seconds)
+            sleep(half)
             self._kind = _BETWEEN
-            reading = spawn(Popen(COMMAND, stdin=PIPE, stdout=PIPE).communicate, order)
+            asking = spawn(run_apart, load)
             sleep(_SETTLING_SECONDS)
             self._kind = BESIDE
-            reading.join()
-            self._kind = _BETWEEN
-
-
-def _promised(kinds: Mapping[str, Mapping[float, float]], *, refusals: float = 0.01) -> Objectives:
-    scaled = {kind: {share: ms * SCALE for share, ms in limits.items()} for kind, limits in kinds.items()}
-    return Objectives(latency_ms=scaled, refusals=refusals)
+            try:
+                asking.get()
+            finally:
+                self._kind = _BETWEEN
 
 
 SCENARIOS: Mapping[str, tuple[Sequence[type[User]], Objectives]] = {
-    "mixture": ([Mixture], _promised(_MIXTURE)),
-    "steady": ([Regular], _promised(_STEADY, refusals=0)),
-    "burst": ([Burst], _promised(_BURST, refusals=0.5)),
-    "lengths": ([Short, Long], _promised(_LENGTHS)),
+    "mixture": (
+        [Mixture],
+        Objectives(
+            latency_ms={
+                "one sentence": {0.95: 1500},
+                "list": {0.95: 5000},
+                "mixed lengths": {0.95: 4000},
+                "document": {0.95: 6000},
+            }
+        ),
+    ),
+    "steady": (
+        [Regular],
+        Objectives(latency_ms={"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}, refusals=0),
+    ),
+    "burst": ([Burst], Objectives(latency_ms={"in a burst": {0.5: 5000, 0.99: 10_000}}, refusals=0.5)),
+    "lengths": (
+        [Short, Long],
+        Objectives(latency_ms={"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}),
+    ),
     "fairness": ([Modest], Objectives(latency_ms={}, refusals=0, compared=(ALONE, BESIDE))),
-    "batches": ([Batch], _promised(_BATCHES)),
+    "batches": ([Batch], Objectives(latency_ms={"batch": {0.5: 10_000, 0.99: 20_000}})),
 }
 """Kinds of clients, and what they were promised."""
+
+
+def simulate(
+    scenario: str, url: str, clients: Sequence[Client], *, users: int, seconds: float, scale: float
+) -> list[Level]:
+    """Run a scenario for some seconds after the last user began; `scale` multiplies the promised times."""
+    kinds, promised = SCENARIOS[scenario]
+    environment = Environment(
+        user_classes=list(kinds),
+        host=url,
+        stop_timeout=_STOP_SECONDS,
+        parsed_options=Namespace(clients=clients, seconds=seconds),
+    )
+    runner = environment.create_local_runner()
+    runner.start(users, spawn_rate=users)
+    if spawning := runner.spawning_greenlet:
+        spawning.join()
+    sleep(seconds)
+    runner.quit()
+    if environment.stats.errors:
+        print_error_report(environment.stats)
+    seen = {entry.name: entry for entry in environment.stats.entries.values()}
+    unaccounted = Accounts.settled(url).unaccounted
+    return [
+        *promised.levels(seen, scale),
+        Level(objective="requests that are unaccounted for", measured=unaccounted, limit=0),
+    ]

@@ -1,4 +1,4 @@
-"""The service under load: its address, the clients it tells apart, and what it has counted."""
+"""The service under load: the clients it tells apart, and what it has counted."""
 
 import ipaddress
 import socket
@@ -9,84 +9,52 @@ from typing import Self
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from benchmarks.load.generator import message
+from benchmarks.load.generator import Client
 
-READY_SECONDS = 120
 _SETTLING_SECONDS = 30.0
 
 
-def keys_of(named: str) -> list[str]:
-    """API keys that are separated by commas, as in LOAD_API_KEYS."""
-    return [key for key in named.split(",") if key]
+def clients_of(url: str, count: int, keys: Sequence[str] = ()) -> list[Client]:
+    """That many clients of the service at a URL such as `http://127.0.0.1:8000`.
 
+    It tells them apart by their API keys or, if there are too few of them, by their loopback addresses.
 
-@dataclass(frozen=True, kw_only=True)
-class Client:
-    """A client, told apart by its API key or, with a local address to come from, by that."""
-
-    key: str | None = None
-    address: str | None = None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Header fields that identify the client."""
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """A service: its URL without a slash at the end, its address, and API keys that it knows."""
-
-    url: str
-    host: str
-    port: int
-    keys: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, url: str, keys: Sequence[str] = ()) -> Self:
-        """The service at an address such as `http://127.0.0.1:8000`.
-
-        Raises:
-            ValueError: If it is not one of plain HTTP.
-            OSError: If its name is unknown.
-        """
-        parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname is None:
-            raise ValueError(f"the URL must be like http://HOST:PORT, but is {url}")
-        host = socket.gethostbyname(parts.hostname)
-        return cls(url=url.rstrip("/"), host=host, port=parts.port or 80, keys=tuple(keys))
-
-    def clients(self, count: int) -> list[Client]:
-        """That many clients that the service tells apart: by key, else, on this machine, by address.
-
-        Raises:
-            ValueError: If there are neither enough keys nor a loopback address.
-        """
-        if len(self.keys) >= count:
-            return [Client(key=key) for key in self.keys[:count]]
-        if count == 1:
-            return [Client()]
-        if not ipaddress.ip_address(self.host).is_loopback:
-            raise ValueError(
-                f"{count} clients that a service elsewhere tells apart need as many API keys in LOAD_API_KEYS"
-            )
-        return [Client(address=f"127.0.0.{number + 1}") for number in range(count)]
-
-    def requests(self, client: Client, bodies: Sequence[str]) -> list[bytes]:
-        """Whole HTTP requests for translations, from JSON bodies."""
-        return [message(self.host, body, client.headers) for body in bodies]
+    Raises:
+        ValueError: If the URL is not one of plain HTTP, or there are neither keys nor a loopback address.
+        OSError: If its name is unknown.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname is None:
+        raise ValueError(f"the URL must be like http://HOST:PORT, but is {url}")
+    host, port = socket.gethostbyname(parts.hostname), parts.port or 80
+    if len(keys) >= count:
+        return [Client(host=host, port=port, key=key) for key in keys[:count]]
+    if count == 1:
+        return [Client(host=host, port=port)]
+    if not ipaddress.ip_address(host).is_loopback:
+        raise ValueError(
+            f"{count} clients that a service elsewhere tells apart need as many API keys in LOAD_API_KEYS"
+        )
+    return [Client(host=host, port=port, address=f"127.0.0.{number + 1}") for number in range(count)]
 
 
 def wait_until_ready(url: str, seconds: float) -> bool:
-    """Whether a service became ready in time: loading a model must not be measured as slowness."""
+    """Returns whether a service became ready in time: loading a model must not be measured as slowness."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            with urlopen(f"{url.rstrip('/')}/readyz", timeout=2):
-                return True
+            fetch(url, "/readyz", timeout=2)
+            return True
         except OSError:
             time.sleep(0.5)
     return False
+
+
+def fetch(url: str, path: str, timeout: float = 10) -> bytes:
+    """The answer to a GET request; raises OSError if there is none, or one that is no success."""
+    with urlopen(url.rstrip("/") + path, timeout=timeout) as response:
+        answer: bytes = response.read()
+    return answer
 
 
 def scrape(url: str) -> Mapping[str, float]:
@@ -95,8 +63,7 @@ def scrape(url: str) -> Mapping[str, float]:
     Raises:
         OSError: If the service does not answer.
     """
-    with urlopen(f"{url.rstrip('/')}/metrics", timeout=10) as response:
-        lines = str(response.read(), "utf-8").splitlines()
+    lines = str(fetch(url, "/metrics"), "utf-8").splitlines()
     pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
     return {name: float(value) for name, _, value in pairs}
 
@@ -114,11 +81,7 @@ class Accounts:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """The figures at this moment.
-
-        Raises:
-            OSError: If the service does not answer.
-        """
+        """The figures at this moment; raises OSError if the service does not answer."""
         series = scrape(url)
         outcomes = ("answered", "refused", "abandoned")
         return cls(
@@ -130,11 +93,7 @@ class Accounts:
 
     @classmethod
     def settled(cls, url: str) -> Self:
-        """The figures once no request but the one for them is in flight, or after half a minute.
-
-        Raises:
-            OSError: If the service does not answer.
-        """
+        """The figures once no request but the one for them is in flight, or after half a minute."""
         until = time.monotonic() + _SETTLING_SECONDS
         while (accounts := cls.of(url)).in_flight > 1 and time.monotonic() < until:
             time.sleep(0.1)

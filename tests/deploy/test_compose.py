@@ -62,7 +62,7 @@ def test_the_container_outlives_the_draining_of_its_requests() -> None:
 def test_the_load_takes_the_settings_of_make_load() -> None:
     from benchmarks.load.__main__ import main
 
-    variables = {option.envvar for option in main.params} | {"LOAD_SCALE"}
+    variables = {option.envvar for option in main.params}
     given = set(SERVICES["load"]["environment"])
     assert given <= variables
     # Where results go is the image's business.

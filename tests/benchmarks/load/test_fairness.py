@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load.generator import OpenLoop, run_open_loop
-from benchmarks.load.target import Client, Target, scrape
+from benchmarks.load.generator import Load, run
+from benchmarks.load.target import clients_of, scrape
 from benchmarks.load.texts import TEXTS
 from tests.app.remote import JSON, Live, running, wait_for
 
@@ -32,17 +32,14 @@ def slow(hurry: Path) -> Iterator[Live]:
 @contextmanager
 def asked_by_another(live: Live, texts: Sequence[str], hurry: Path) -> Iterator[None]:
     """Another client has some sixty requests of these texts in flight, and most of their sentences wait."""
-    target = Target.of(live.url)
-    stream = OpenLoop(
-        host=target.host,
-        port=target.port,
-        requests=target.requests(Client(), [json.dumps({"q": texts, "source": "en", "target": "fr"})]),
+    stream = Load(
+        client=clients_of(live.url, 2)[1],
+        bodies=[json.dumps({"q": texts, "source": "en", "target": "fr"})],
         rate=100 * REQUESTS,
         seconds=0.01,
-        source="127.0.0.2",
     )
     with ThreadPoolExecutor() as pool:
-        sending = pool.submit(run_open_loop, stream)
+        sending = pool.submit(run, stream)
         wait_for(lambda: waiting(live) >= 2 * REQUESTS)
         yield
         hurry.touch()

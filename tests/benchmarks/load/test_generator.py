@@ -1,4 +1,4 @@
-"""A stream that does not wait for answers."""
+"""Loads that wait for answers, and streams that do not."""
 
 import asyncio
 import statistics
@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load.generator import (
-    ClosedLoop,
-    ClosedLoopResult,
-    OpenLoop,
-    OpenLoopResult,
-    run_closed_loop,
-    run_open_loop,
-)
+from benchmarks.load.generator import Client, Load, Seen, run
 
-REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-STREAM = OpenLoop(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=60)
+STREAM = Load(client=Client(port=1), bodies=[""], rate=200, seconds=0.5)
+CLOSED = Load(client=Client(port=1), bodies=["{}", "[]"], connections=3, most=7)
 
 
 def answer(status: int, field: str = "") -> bytes:
@@ -45,53 +38,38 @@ class Server(asyncio.Protocol):
             self._transport.write(self._reply)
 
 
-def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tuple[OpenLoopResult, int]:
-    """What comes of a stream to such a server, and how many requests it had."""
+def sent_to(reply: bytes | None, load: Load = STREAM, *, after: float = 0.0, **changes: Any) -> Seen:
+    """What comes of a load on such a server."""
 
-    async def run() -> tuple[OpenLoopResult, int]:
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Server(reply, seconds), "127.0.0.1", 0
-        )
-        async with server:
-            stream = replace(STREAM, port=server.sockets[0].getsockname()[1], **changes)
-            seen = await asyncio.to_thread(run_open_loop, stream)
-            return seen, len(list(stream.arrivals()))
-
-    return asyncio.run(run())
-
-
-def kept_busy(reply: bytes | None, job: ClosedLoop) -> ClosedLoopResult:
-    """What a closed loop sees of such a server."""
-
-    async def run() -> ClosedLoopResult:
+    async def load_a_server() -> Seen:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Server(reply, 0.0), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: Server(reply, after), "127.0.0.1", 0)
         async with server:
-            port = server.sockets[0].getsockname()[1]
-            return await asyncio.to_thread(run_closed_loop, replace(job, port=port))
+            client = Client(port=server.sockets[0].getsockname()[1])
+            return await asyncio.to_thread(run, replace(load, client=client, **changes))
 
-    return asyncio.run(run())
+    return asyncio.run(load_a_server())
 
 
-CLOSED = ClosedLoop(port=0, bodies=["{}", "[]"], concurrency=3, seconds=None, most=7)
+COUNT = len(list(STREAM.arrivals()))
 
 
 def test_a_closed_loop_sends_its_bodies_in_turn_and_ends_by_their_number() -> None:
-    busy = kept_busy(answer(200), CLOSED)
-    assert sorted(which for which, _, _ in busy.samples) == [0, 0, 0, 0, 1, 1, 1]
+    busy = sent_to(answer(200), CLOSED)
+    assert sorted(sample.which for sample in busy.samples) == [0, 0, 0, 0, 1, 1, 1]
     assert busy.answers == {0: {"ok"}, 1: {"ok"}}
-    assert 0 < max(seconds for _, seconds, _ in busy.samples) <= busy.seconds
+    assert 0 < max(sample.seconds for sample in busy.samples) <= busy.seconds
 
 
 def test_a_closed_loop_ends_by_its_time_and_does_not_count_the_warm_up() -> None:
-    busy = kept_busy(answer(200), replace(CLOSED, most=None, seconds=0.1, warm_up_seconds=0.1))
+    busy = sent_to(answer(200), CLOSED, most=None, seconds=0.1, warm_up_seconds=0.1)
     assert 0.1 <= busy.seconds < 5
-    assert sum(seconds for _, seconds, _ in busy.samples) < 3 * (busy.seconds + 0.1)
+    assert sum(sample.seconds for sample in busy.samples) < 3 * (busy.seconds + 0.1)
 
 
 def test_a_closed_loop_fails_when_a_connection_is_lost() -> None:
     with pytest.raises(ConnectionError):
-        kept_busy(None, CLOSED)
+        sent_to(None, CLOSED)
 
 
 def test_arrivals_are_a_poisson_stream_and_the_same_every_time() -> None:
@@ -104,42 +82,42 @@ def test_arrivals_are_a_poisson_stream_and_the_same_every_time() -> None:
 
 
 def test_every_request_is_sent_and_its_answer_noted() -> None:
-    seen, count = sent_to(answer(200))
-    assert [sample.status for sample in seen.samples] == [200] * count
-    assert all(sample.intended <= sample.sent <= sample.ended for sample in seen.samples)
+    seen = sent_to(answer(200))
+    assert [sample.status for sample in seen.samples] == [200] * COUNT
+    assert all(sample.due <= sample.sent <= sample.ended for sample in seen.samples)
     assert (seen.lost, seen.left, seen.unsent) == (0, 0, 0)
 
 
 def test_a_slow_service_is_asked_no_less() -> None:
-    seen, count = sent_to(answer(200), seconds=5)
-    assert len(seen.samples) == count
+    seen = sent_to(answer(200), after=5)
+    assert len(seen.samples) == COUNT
     assert max(sample.sent for sample in seen.samples) < min(sample.ended for sample in seen.samples)
 
 
 def test_a_latency_counts_from_when_the_request_was_meant_to_be_sent() -> None:
-    seen, count = sent_to(answer(200), seconds=0.05, most_connections=1, patience=60)
-    assert len(seen.samples) + seen.unsent == count
+    seen = sent_to(answer(200), after=0.05, connections=1)
+    assert len(seen.samples) + seen.unsent == COUNT
     assert seen.unsent > 0
-    assert max(sample.sent - sample.intended for sample in seen.samples) > 0.1
+    assert max(sample.sent - sample.due for sample in seen.samples) > 0.1
 
 
 def test_a_refusal_is_orderly_only_if_it_says_when_to_come_again() -> None:
-    assert not any(sample.is_orderly for sample in sent_to(answer(503))[0].samples)
-    assert all(sample.is_orderly for sample in sent_to(answer(503, "Retry-After: 1\r\n"))[0].samples)
+    assert not any(sample.is_orderly for sample in sent_to(answer(503)).samples)
+    assert all(sample.is_orderly for sample in sent_to(answer(503, "Retry-After: 1\r\n")).samples)
 
 
 def test_who_is_not_answered_in_time_leaves() -> None:
-    seen, count = sent_to(answer(200), seconds=10, patience=0.3)
-    assert (len(seen.samples), seen.left) == (0, count)
+    seen = sent_to(answer(200), after=10, patience=0.3)
+    assert (len(seen.samples), seen.left) == (0, COUNT)
 
 
 def test_a_connection_that_ends_loses_its_request_and_is_replaced() -> None:
-    seen, count = sent_to(None)
-    assert (len(seen.samples), seen.lost) == (0, count)
-    seen, count = sent_to(answer(200, "Connection: close\r\n"))
-    assert (len(seen.samples), seen.lost) == (count, 0)
+    seen = sent_to(None)
+    assert (len(seen.samples), seen.lost) == (0, COUNT)
+    seen = sent_to(answer(200, "Connection: close\r\n"))
+    assert (len(seen.samples), seen.lost) == (COUNT, 0)
 
 
 def test_where_nobody_listens_all_is_lost() -> None:
-    seen = run_open_loop(replace(STREAM, port=1))
-    assert seen.lost + seen.unsent == len(list(STREAM.arrivals()))
+    seen = run(STREAM)
+    assert seen.lost + seen.unsent == COUNT

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.load.generator import REFUSALS, OpenLoop, OpenLoopResult, Sample, run_open_loop
+from benchmarks.load.generator import REFUSALS, Load, Sample, Seen, run
 from benchmarks.load.overload import Overload, judge, overload
-from benchmarks.load.target import Accounts, Target
+from benchmarks.load.target import Accounts, clients_of
 from benchmarks.load.texts import sentence_requests
 from tests.app.remote import Live, running
-
-STREAM = OpenLoop(host="127.0.0.1", port=1, requests=[b""], rate=2, seconds=10)
 
 
 def accounts(**figures: float) -> Accounts:
@@ -20,13 +18,14 @@ def accounts(**figures: float) -> Accounts:
 
 
 def sample(status: int, *, taking: float = 0.01, is_orderly: bool = True) -> Sample:
-    return Sample(1.0, 1.001, 1.0 + taking, status, is_orderly)
+    return Sample(0, 1.0, 1.001, 1.0 + taking, status, is_orderly)
 
 
 GOOD = Overload(
     capacity=1.0,
-    stream=STREAM,
-    seen=OpenLoopResult([sample(200, taking=2.0)] * 10 + [sample(503), sample(429)]),
+    rate=2,
+    seconds=10,
+    seen=Seen([sample(200, taking=2.0)] * 10 + [sample(503), sample(429)]),
     before=accounts(accepted=6, answered=5, resident=2e8),
     after=accounts(accepted=19, answered=16, refused=2, resident=2e8),
     longest_wait=3.0,
@@ -44,17 +43,17 @@ def test_a_service_that_bears_it_misses_nothing() -> None:
 @pytest.mark.parametrize(
     ("extra", "objective"),
     [
-        (OpenLoopResult([sample(504)]), "answers other than 200, 429 and 503"),
-        (OpenLoopResult([sample(503, is_orderly=False)]), "refusals without Retry-After"),
-        (OpenLoopResult([sample(200, taking=3.1)]), "accepted: p99, from arrival"),
-        (OpenLoopResult([sample(503, taking=0.1)] * 5), "refused: p50, from sending"),
-        (OpenLoopResult(lost=1), "lost connections"),
-        (OpenLoopResult(left=1), "clients that gave up waiting"),
-        (OpenLoopResult(unsent=1), "sent, of 2 a second"),
+        (Seen([sample(504)]), "answers other than 200, 429 and 503"),
+        (Seen([sample(503, is_orderly=False)]), "refusals without Retry-After"),
+        (Seen([sample(200, taking=3.1)]), "accepted: p99, from arrival"),
+        (Seen([sample(503, taking=0.1)] * 5), "refused: p50, from sending"),
+        (Seen(lost=1), "lost connections"),
+        (Seen(left=1), "clients that gave up waiting"),
+        (Seen(unsent=1), "sent, of 2 a second"),
     ],
 )
-def test_each_fault_is_named(extra: OpenLoopResult, objective: str) -> None:
-    seen = OpenLoopResult([*GOOD.seen.samples, *extra.samples], extra.lost, extra.left, extra.unsent)
+def test_each_fault_is_named(extra: Seen, objective: str) -> None:
+    seen = replace(extra, samples=[*GOOD.seen.samples, *extra.samples])
     assert objective in missed(replace(GOOD, seen=seen))
 
 
@@ -92,19 +91,17 @@ def slow() -> Iterator[Live]:
 
 
 def test_ten_times_the_capacity_is_answered_or_refused_and_counted_exactly(slow: Live) -> None:
-    levels = overload(Target.of(slow.url), connections=48, seconds=2, factor=10)
+    levels = overload(slow.url, *clients_of(slow.url, 1), connections=48, seconds=2, factor=10)
     missed = [level for level in levels if not level.is_met and not level.objective.startswith(_TIMED)]
     assert missed == []
     assert slow.translate()[0] == 200
 
 
 def test_a_burst_of_800_is_answered_or_refused(slow: Live) -> None:
-    target = Target.of(slow.url)
-    (client,) = target.clients(1)
-    requests = target.requests(client, sentence_requests())
+    (client,) = clients_of(slow.url, 1)
     before = Accounts.of(slow.url)
-    stream = OpenLoop(host=target.host, port=target.port, requests=requests, rate=1e5, seconds=800 / 1e5)
-    seen = run_open_loop(stream)
+    stream = Load(client=client, bodies=sentence_requests(), rate=1e5, seconds=800 / 1e5)
+    seen = run(stream)
     after = Accounts.of(slow.url)
     refused = [sample for sample in seen.samples if sample.status in REFUSALS]
     answered = [sample for sample in seen.samples if sample.status == 200]
