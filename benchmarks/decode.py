@@ -15,18 +15,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.engines import (
-    ENGINES,
-    EXACT,
-    Ids,
-    Translations,
-    absent,
-    choose,
-    opponent_of,
-    reference_of,
-)
-from benchmarks.engines.process import EngineProcess
-from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
+from benchmarks.engines import ENGINES, EXACT, EngineProcess, EngineSpec, Ids, Translations, choose
 from benchmarks.harness.options import (
     FILE,
     Timing,
@@ -39,9 +28,13 @@ from benchmarks.harness.options import (
 from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.texts import SENTENCES, EncodedText, random_sentences, read_text
 from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns
-from model.checkpoint.folder import load_checkpoint
+from benchmarks.weights import SHAPES, random_checkpoint
+from model.checkpoint.exporting.export import export_checkpoint
+from model.checkpoint.exporting.hugging_face import suitable_architecture
+from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.cli.options import only_checkpoint
 from model.decode_request import DecodeOptions
+from model.errors import ConfigError
 
 SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},
@@ -75,43 +68,38 @@ class Plan:
     # BLEU of translations; None where there are no references
     score: Callable[[Translations], float | None] = lambda _translations: None
 
-    def cells(self) -> Row:
-        """What tells this plan from another."""
-        numbers = {"threads": str(self.threads), "batch": str(self.batch_size)}
-        return {"network": self.network, "search": self.search, **numbers}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """How one engine carried out one plan."""
 
-    plan: Row  # the cells of the plan
+    plan: Row  # what tells the plan from another
     engine: str
-    precision: str
     sentences: int
     same_translations: int  # translations equal to the reference's, token by token
     is_wrong: bool  # whether it computes something else, so that its speed means nothing
     bleu: float | None
-    target_tokens: int  # tokens that a round produces
     seconds: Sequence[float]  # of each round
-    opponent: str | None  # ours in the same precision for a peer, the reference for another of ours
-    ratio: Ratio | None  # how many times as fast the opponent is
+    fastest: str  # our engine in the fastest precision
+    ratio: Ratio  # how many times as fast that one is
 
     def row(self) -> Row:
         """A row of the table; an engine that computes something else gets no figures."""
-        ratio = f"{self.ratio} ({self.opponent})" if self.opponent else "–"
         return {
             **self.plan,
             "engine": self.engine,
             "as the reference": f"{self.same_translations / self.sentences:.1%}",
             "BLEU": "–" if self.bleu is None else f"{self.bleu:.2f}",
             "sentences/s": "–" if self.is_wrong else rounded(self.sentences / median(self.seconds)),
-            "ours is … × this": "other translations: not comparable" if self.is_wrong else ratio,
+            f"{self.fastest} is … × this": "other translations" if self.is_wrong else str(self.ratio),
         }
 
 
 def measure(plan: Plan, runners: Sequence[EngineProcess], rounds: int) -> list[Result]:
-    """Compare translations, which also warms the engines up, then time the engines in turns."""
+    """Compare translations, which also warms the engines up, then time the engines in turns.
+
+    The reference is the first of ours in float32, or else the first.
+    """
 
     def run(runner: EngineProcess) -> tuple[Translations, float]:
         return runner.decode(plan.sources, plan.options, plan.batch_size)
@@ -121,48 +109,33 @@ def measure(plan: Plan, runners: Sequence[EngineProcess], rounds: int) -> list[R
 
     translations = {each.spec.name: run(each)[0] for each in runners}
     timings = take_turns({each.spec.name: partial(seconds_of, each) for each in runners}, rounds)
-    field = [each.spec for each in runners]
-    reference = translations[reference_of(field).name]
+    specs = [each.spec for each in runners]
+    ours = [spec for spec in specs if spec.is_ours]
+    reference = next((spec for spec in ours if spec.precision == EXACT), ours[0])
+    fastest = min(ours, key=lambda spec: _FASTEST_FIRST.index(spec.precision)).name
     results = []
-    for spec in field:
-        produced, opponent = translations[spec.name], opponent_of(spec, field)
-        same = sum(one == other for one, other in zip(produced, reference, strict=True))
+    for spec in specs:
+        produced = translations[spec.name]
+        same = sum(map(tuple.__eq__, produced, translations[reference.name]))
         results.append(
             Result(
-                plan=plan.cells(),
+                plan={
+                    "network": plan.network,
+                    "search": plan.search,
+                    "threads": str(plan.threads),
+                    "batch": str(plan.batch_size),
+                },
                 engine=spec.name,
-                precision=spec.precision,
                 sentences=len(plan.sources),
                 same_translations=same,
                 is_wrong=spec.precision == EXACT and same < plan.least_same * len(plan.sources),
                 bleu=plan.score(produced),
-                target_tokens=sum(map(len, produced)),
                 seconds=timings[spec.name],
-                opponent=opponent.name if opponent else None,
-                ratio=speed_ratio(timings[opponent.name], timings[spec.name]) if opponent else None,
+                fastest=fastest,
+                ratio=speed_ratio(timings[fastest], timings[spec.name]),
             )
         )
     return results
-
-
-def overview(results: Sequence[Result]) -> tuple[str, list[Row]]:
-    """Title and rows of a table: how many times as fast our fastest precision is as every other engine."""
-    names = dict.fromkeys(result.engine for result in results)
-    precisions = {name: ENGINES[name].precision for name in names if ENGINES[name].is_ours}
-    fastest = min(precisions, key=lambda name: _FASTEST_FIRST.index(precisions[name]))
-    plans: dict[tuple[str, ...], dict[str, Result]] = {}
-    for result in results:
-        plans.setdefault(tuple(result.plan.values()), {})[result.engine] = result
-
-    def ratio(ours: Result, theirs: Result | None) -> str:
-        is_comparable = theirs is not None and not theirs.is_wrong
-        return str(speed_ratio(ours.seconds, theirs.seconds)) if theirs and is_comparable else "–"
-
-    rows: list[Row] = [
-        {**found[fastest].plan, **{n: ratio(found[fastest], found.get(n)) for n in names if n != fastest}}
-        for found in plans.values()
-    ]
-    return f"How many times as fast {fastest} is, median (lowest–highest) of the rounds", rows
 
 
 def random_plan(shape: str, search: str, threads: int, size: int, count: int, tokens: int, seed: int) -> Plan:
@@ -197,6 +170,38 @@ def text_plan(text: EncodedText, search: str, threads: int, size: int) -> Plan:
     )
 
 
+def folder_for(spec: EngineSpec, checkpoint: Checkpoint, exports: Path) -> Path:
+    """The folder for an engine to load; a peer's is exported into `exports` if it is not there yet.
+
+    Raises:
+        ConfigError: If the engine's format cannot hold the network.
+    """
+    if spec.is_ours:
+        return checkpoint.folder
+    name = spec.engine
+    if name == "hugging-face":
+        name = suitable_architecture(checkpoint.config)
+    folder = exports / f"{name}-{spec.precision}"
+    if not folder.exists():
+        export_checkpoint(checkpoint, folder, name, spec.precision)
+    return folder
+
+
+def _start(
+    field: Sequence[EngineSpec], folder: Path, exports: Path, threads: int, device: str, running: ExitStack
+) -> tuple[list[EngineProcess], list[str]]:
+    """Starts the engines that can hold the network; `running` ends them. The notes name the others."""
+    checkpoint, runners, notes = load_checkpoint(folder), [], []
+    for spec in field:
+        try:
+            place = folder_for(spec, checkpoint, exports / folder.name)
+        except ConfigError as error:
+            notes.append(f"Left out: {spec.name} ({error}).")
+        else:
+            runners.append(running.enter_context(EngineProcess(spec, place, threads, device)))
+    return runners, notes
+
+
 @benchmark
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("engine", "engines", tuple(ENGINES), [], "Engines to compare; by default all of the device.")
@@ -229,10 +234,10 @@ def main(
     Exit status 1 if an engine in float32 gives other translations than the reference.
     """
     settings = {"tokens": tokens, "sentences": sentences, "checkpoint": checkpoint, "text": source_file}
-    field = choose(engines, device)
+    field, missing = choose(engines, device)
     report = Report(timing.name or "decode", {**settings, "device": device, **vars(timing)}, threads)
     report.notes += [timing.note(), *([] if checkpoint else [_RANDOM_WEIGHTS])]
-    report.notes += [f"Left out, this machine lacks it: {name}." for name in absent(engines, device)]
+    report.notes += [f"Left out, this machine lacks it: {name}." for name in missing]
     work = list(product(searches, batch_sizes))
 
     def sessions(scratch: Path) -> Iterator[tuple[Path, Sequence[Plan]]]:
@@ -251,13 +256,12 @@ def main(
     results: list[Result] = []
     with TemporaryDirectory() as scratch:
         for folder, plans in sessions(Path(scratch)):
-            weights = Weights(folder, Path(scratch) / "exported" / folder.name)
             with ExitStack() as running:
-                runners = weights.start(field, plans[0].threads, device, running)
+                exports, count = Path(scratch) / "exported", plans[0].threads
+                runners, notes = _start(field, folder, exports, count, device, running)
                 results += [each for plan in plans for each in measure(plan, runners, timing.rounds)]
-            report.notes += weights.left_out
-    report.add(*overview(results))
-    report.add("All engines", [each.row() for each in results], "speed", results)
+            report.notes += notes
+    report.add("Engines", [each.row() for each in results], "speed", results)
     report.deliver(timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)

@@ -19,7 +19,6 @@ import click
 
 from benchmarks.decode import SEARCHES
 from benchmarks.engines import ENGINES, Engine, Ids
-from benchmarks.engines.weights import random_checkpoint
 from benchmarks.harness.options import Timing, benchmark, counted, timing_options
 from benchmarks.harness.report import Report, rounded
 from benchmarks.harness.texts import SENTENCES, STEADY, word_texts
@@ -27,6 +26,7 @@ from benchmarks.harness.timing import median, ratio_of, take_turns
 from benchmarks.load.generator import Client, Load, run_apart
 from benchmarks.serve import Workload
 from benchmarks.services import Service, dragoman_service, echo_service, null_service
+from benchmarks.weights import random_checkpoint
 from model.checkpoint.folder import load_checkpoint
 from model.cli.options import only_checkpoint
 from model.decode_request import DecodeOptions
@@ -36,18 +36,10 @@ _COUNT = 32
 _PRECISION, _WORKERS = "int8", 2
 
 
-def _job(port: int, connections: int, seconds: float) -> Load:
-    """Short sentences, sent without options, as most clients do."""
-    texts = [line.split("\t")[0] for line in list(read_lines(SENTENCES))[:_COUNT]]
-    bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
-    return Load(client=Client(port=port), bodies=bodies, connections=connections, seconds=seconds)
-
-
-def _cost(service: Service, job: Load, _round: int) -> float:
+def _cost(service: Service, load: Load, _round: int) -> float:
     """Microseconds of the service's processor time for each good answer."""
     before = service.processor_seconds()
-    busy = run_apart(job)
-    good = sum(each.status == 200 for each in busy.samples)
+    good = sum(each.status == 200 for each in run_apart(load).samples)
     return (service.processor_seconds() - before) / max(good, 1) * 1e6
 
 
@@ -70,51 +62,53 @@ def _engine_cost(
 def main(checkpoint: Path, concurrency: int, seconds: float, timing: Timing) -> None:
     """Compare the processor time of a request with that of an echo, and with that of the engine alone."""
     settings = {"concurrency": concurrency, "seconds": seconds, **vars(timing)}
-    report = Report(timing.name or "overhead", settings, [])
+    report = Report(timing.name or "overhead", settings)
     report.notes.append(timing.note())
     with TemporaryDirectory() as scratch, ExitStack() as running:
         folder = random_checkpoint(Path(scratch) / "small", "small", timing.seed)
         small = load_checkpoint(folder)
-        load = Workload(
+        decoded = Workload(
             name="steady",
             texts=word_texts(small.tokenizer, STEADY, _COUNT, timing.seed),
-            concurrency=concurrency,
+            connections=concurrency,
             seconds=seconds,
             pair=small.card.pairs[0],
             decoding=SEARCHES["greedy"],
         )
-        specs = (
-            null_service(only_checkpoint(checkpoint)),
-            echo_service(),
-            dragoman_service(folder, workers=_WORKERS, precision=_PRECISION),
+        null, echo, ours = (
+            running.enter_context(Service(spec))
+            for spec in (
+                null_service(only_checkpoint(checkpoint)),
+                echo_service(),
+                dragoman_service(folder, workers=_WORKERS, precision=_PRECISION),
+            )
         )
-        services = [running.enter_context(Service(each)) for each in specs]
-        jobs = [_job(each.port, concurrency, seconds) for each in services[:2]] + [
-            # All requests count, because the processor time of all does.
-            replace(load.job(services[2].port), warm_up_seconds=0.0)
-        ]
+        # Short sentences, sent without options, as most clients do.
+        texts = [line.split("\t")[0] for line in list(read_lines(SENTENCES))[:_COUNT]]
+        bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
+        short = Load(client=Client(port=null.port), bodies=bodies, connections=concurrency, seconds=seconds)
+        encode = partial(small.tokenizer.encode, target_language=decoded.pair[1])
         runs = {
-            each.spec.name: partial(_cost, each, job) for each, job in zip(services, jobs, strict=True)
-        } | {
+            null.spec.name: partial(_cost, null, short),
+            echo.spec.name: partial(_cost, echo, replace(short, client=Client(port=echo.port))),
+            # All requests count, because the processor time of all does.
+            ours.spec.name: partial(_cost, ours, replace(decoded.load(ours.port), warm_up_seconds=0.0)),
             "the engine alone": partial(
                 _engine_cost,
                 ENGINES[f"dragoman-native-{_PRECISION}"].load(folder, 1, "cpu"),
-                [
-                    tuple(small.tokenizer.encode(each.text, target_language=load.pair[1]))
-                    for each in load.texts
-                ],
-                small.card.options({**load.decoding, "max_length": STEADY[0]}),
+                [tuple(encode(each.text)) for each in decoded.texts],
+                small.card.options({**decoded.decoding, "max_length": STEADY[0]}),
                 seconds,
-            )
+            ),
         }
         take_turns(runs, 1)
         costs = take_turns(runs, timing.rounds)
-    nothing_decoded, echo, decoded, alone = costs.values()
     rows = [{"service": name, "CPU a request, µs": rounded(median(costs[name]))} for name in costs]
-    report.add("CPU time of a request", rows, "service", [])
+    report.add("CPU time of a request", rows)
+    of_null, of_echo, of_ours, of_engine = costs.values()
     pairs = {
-        "nothing decoded, over the echo": zip(nothing_decoded, echo, strict=True),
-        "`small` in int8, over the engine alone": zip(decoded, alone, strict=True),
+        "nothing decoded, over the echo": zip(of_null, of_echo, strict=True),
+        "`small` in int8, over the engine alone": zip(of_ours, of_engine, strict=True),
     }
     ratios = {name: str(ratio_of([a / b for a, b in pair])) for name, pair in pairs.items()}
     report.add("Ratios", [{"CPU a request": name, "ratio": ratio} for name, ratio in ratios.items()])

@@ -6,8 +6,9 @@ python -m benchmarks.training --shape base --device cuda --compile
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol
 
 import click
@@ -16,18 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from benchmarks.engines import OURS
-from benchmarks.engines.weights import FIRST_WORD, SHAPES, untrained_network
-from benchmarks.harness.options import (
-    Timing,
-    benchmark,
-    counted,
-    device_option,
-    several,
-    timing_options,
-)
-from benchmarks.harness.report import Report, Row, installed_version, rounded
+from benchmarks.harness.options import Timing, benchmark, counted, device_option, several, timing_options
+from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turns, timed
+from benchmarks.weights import FIRST_WORD, SHAPES, untrained_network
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
 from model.training.config.sections import BatchConfig, OptimisationConfig, Precision, RunConfig
@@ -42,9 +35,6 @@ from model.training.optimisation.step import Updater, autocast, sequence_loss
 
 WARM_UP = 2
 """Batches that are trained on before any is timed."""
-PairLengths = tuple[Lengths, Lengths]
-"""Source and target tokens of pairs, tag and EOS included."""
-
 _PRECISIONS = ("float32", "bfloat16")
 _TOLERANCE = 1e-4
 _NO_LABEL = -100
@@ -62,10 +52,7 @@ _SAME_WORK = (
 
 
 class Trainer(Protocol):
-    """A training framework with a network of its own; `precision` is that of its matrix products."""
-
-    name: str
-    precision: Precision
+    """A training framework with a network of its own."""
 
     def cross_entropy(self, batch: Batch) -> float:
         """−log P of the reference a target token, in nats, without dropout and before any update."""
@@ -80,8 +67,6 @@ class _DragomanTrainer:
     def __init__(
         self, network: Transformer, precision: Precision, device: torch.device, *, compiled: bool = False
     ) -> None:
-        self.name = f"{OURS}, compiled" if compiled else OURS
-        self.precision = precision
         self._network = copy.deepcopy(network).to(device)
         run = RunConfig(max_steps=1, precision=precision, compile=compiled)
         self._updater = Updater(self._network, TrainConfig(corpora=(), run=run), device)
@@ -102,13 +87,10 @@ class _HuggingFaceTrainer:
     float32 and faster in bfloat16.
     """
 
-    name = "hugging face"
-
     def __init__(self, network: Transformer, precision: Precision, device: torch.device) -> None:
         from model.checkpoint.exporting.hugging_face import hugging_face_model
 
-        self.precision = precision
-        self._device, self._pad_id = device, network.config.pad_id
+        self._device, self._precision, self._pad_id = device, precision, network.config.pad_id
         self._model = hugging_face_model(network, "marian")
         nn.Module.to(self._model, device)
         self._model.set_attn_implementation("sdpa" if device.type == "cuda" else "eager")
@@ -122,7 +104,7 @@ class _HuggingFaceTrainer:
     def update(self, step: int, batch: Batch) -> None:
         self._model.train()
         self._optimiser.zero_grad(set_to_none=True)
-        with autocast(self._device, self.precision):
+        with autocast(self._device, self._precision):
             loss = self._loss(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(self._model.parameters(), _OPTIMISATION.clip_norm)
@@ -144,15 +126,14 @@ class Result:
     """The speed of one trainer."""
 
     network: str
-    trainer: str
-    precision: str
+    trainer: str  # name and precision
     loss: float  # cross entropy a target token of the first batch, in nats, before any update
     is_wrong: bool  # whether that is not our loss
     tokens: Sequence[int]  # source and target tokens of each round
     operations: Sequence[float]  # operations of each round's matrix products, without padding
     peak: float  # operations a second of a large matrix product in this precision
     seconds: Sequence[float]  # of each round
-    ratio: Ratio | None  # how many times as fast ours is in the same precision; None for ours
+    ratio: Ratio  # how many times as fast ours is in the same precision
 
     def row(self) -> Row:
         """A row of the table; a trainer with another loss gets no figures."""
@@ -160,60 +141,57 @@ class Result:
             median([n / seconds for n, seconds in zip(amounts, self.seconds, strict=True)])
             for amounts in (self.tokens, self.operations)
         )
-        ratio = "" if self.ratio is None else f"{OURS} {self.precision} is {self.ratio} × this"
         return {
             "network": self.network,
-            "trainer": f"{self.trainer} {self.precision}",
+            "trainer": self.trainer,
             "first loss, nats a token": f"{self.loss:.4f}",
             "tokens/s": "–" if self.is_wrong else rounded(rate),
             "of the peak (MFU)": "–" if self.is_wrong else f"{operations_rate / self.peak:.0%}",
-            "comparison": "another loss: not comparable" if self.is_wrong else ratio,
+            "ours is … × this": "another loss" if self.is_wrong else str(self.ratio),
         }
 
 
-def trainers_of(
-    network: Transformer, precisions: Sequence[Precision], device: torch.device, *, compiled: bool
-) -> dict[str, Trainer]:
-    """Returns the trainers by name, in every precision: ours, compiled if asked for, and Hugging Face's."""
-    trainers: list[Trainer] = [_DragomanTrainer(network, precision, device) for precision in precisions]
-    if compiled:
-        trainers += [_DragomanTrainer(network, each, device, compiled=True) for each in precisions]
-    if installed_version("transformers"):
-        trainers += [_HuggingFaceTrainer(network, precision, device) for precision in precisions]
-    return {f"{trainer.name} {trainer.precision}": trainer for trainer in trainers}
-
-
 def measure(
-    shape: str, trainers: Mapping[str, Trainer], batches: Sequence[Batch], device: torch.device
+    shape: str,
+    precisions: Sequence[Precision],
+    batches: Sequence[Batch],
+    device: torch.device,
+    *,
+    seed: int,
+    compiled: bool,
 ) -> list[Result]:
     """Train all on all batches, in turns, and time all batches except the first WARM_UP."""
+    network = untrained_network(SHAPES[shape], seed)
+    trainers: dict[tuple[str, Precision], Trainer] = {}
+    for precision in precisions:
+        trainers["dragoman", precision] = _DragomanTrainer(network, precision, device)
+        if compiled:
+            trainers["dragoman, compiled", precision] = _DragomanTrainer(
+                network, precision, device, compiled=True
+            )
+        if find_spec("transformers"):
+            trainers["hugging face", precision] = _HuggingFaceTrainer(network, precision, device)
     there = [batch.to(device) for batch in batches]
-    losses = {name: trainer.cross_entropy(there[0]) for name, trainer in trainers.items()}
-    expected = next(iter(losses.values()))
-    peaks = {each: measured_peak(device, each) for each in {t.precision for t in trainers.values()}}
+    losses = {key: trainer.cross_entropy(there[0]) for key, trainer in trainers.items()}
     for trainer in trainers.values():
         for step, batch in enumerate(there[:WARM_UP], 1):
             trainer.update(step, batch)
     rounds = there[WARM_UP:]
-    timings = take_turns(
-        {name: _updates(each, rounds, device) for name, each in trainers.items()}, len(rounds)
-    )
+    timings = take_turns({key: _updates(each, rounds, device) for key, each in trainers.items()}, len(rounds))
+    peaks = {precision: measured_peak(device, precision) for precision in precisions}
     return [
         Result(
             network=shape,
-            trainer=trainer.name,
-            precision=trainer.precision,
-            loss=losses[name],
-            is_wrong=not math.isclose(losses[name], expected, rel_tol=_TOLERANCE),
+            trainer=f"{name} {precision}",
+            loss=loss,
+            is_wrong=not math.isclose(loss, losses["dragoman", precisions[0]], rel_tol=_TOLERANCE),
             tokens=[batch.num_source_tokens + batch.num_target_tokens for batch in rounds],
             operations=[operations_of_batch(SHAPES[shape], batch) for batch in batches[WARM_UP:]],
-            peak=peaks[trainer.precision],
-            seconds=timings[name],
-            ratio=None
-            if trainer.name == OURS
-            else speed_ratio(timings[f"{OURS} {trainer.precision}"], timings[name]),
+            peak=peaks[precision],
+            seconds=timings[name, precision],
+            ratio=speed_ratio(timings["dragoman", precision], timings[name, precision]),
         )
-        for name, trainer in trainers.items()
+        for (name, precision), loss in losses.items()
     ]
 
 
@@ -226,18 +204,18 @@ def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -
 
 
 def pair_batches(
-    config: TransformerConfig, count: int, max_tokens: int, seed: int, lengths: PairLengths
+    config: TransformerConfig, count: int, max_tokens: int, seed: int
 ) -> tuple[list[Batch], float]:
     """The first batches of an epoch as our trainer plans it, of random words, and its share of padding."""
-    sources, targets = lengths
+    sources, targets = usual_lengths(seed)
     plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
-    tokens = torch.Generator().manual_seed(seed)
-    chosen = (plan.batches[i % len(plan.batches)] for i in range(count))
-    return [_batch(config, sources[pairs], targets[pairs], tokens) for pairs in chosen], plan.padding_share
+    words = torch.Generator().manual_seed(seed)
+    chosen = (plan.batches[number % len(plan.batches)] for number in range(count))
+    return [_batch(config, sources[pairs], targets[pairs], words) for pairs in chosen], plan.padding_share
 
 
-def usual_lengths(seed: int) -> PairLengths:
-    """Lengths as in news and talks; translations are about as long as sources."""
+def usual_lengths(seed: int) -> tuple[Lengths, Lengths]:
+    """Tokens of sources and targets, as in news and talks; translations are about as long as sources."""
     generator = np.random.default_rng(seed)
     sources = _MEDIAN * np.exp(_SPREAD * generator.standard_normal(_NUM_PAIRS))
     targets = sources * np.exp(_TRANSLATION_SPREAD * generator.standard_normal(_NUM_PAIRS))
@@ -302,11 +280,9 @@ def main(
         pin(threads)
     tune_cpu(threads)
     results: list[Result] = []
-    lengths, count = usual_lengths(timing.seed), WARM_UP + timing.rounds
     for shape in shapes:
-        batches, padding = pair_batches(SHAPES[shape], count, max_tokens, timing.seed, lengths)
-        network = untrained_network(SHAPES[shape], timing.seed)
-        results += measure(shape, trainers_of(network, precisions, place, compiled=compiled), batches, place)
+        batches, padding = pair_batches(SHAPES[shape], WARM_UP + timing.rounds, max_tokens, timing.seed)
+        results += measure(shape, precisions, batches, place, seed=timing.seed, compiled=compiled)
         report.notes.append(f"Padding of {shape}, for both: {padding:.1%} of all positions.")
     report.add("Training step", [each.row() for each in results], "training step", results)
     report.deliver(timing.output)

@@ -293,7 +293,7 @@ def _run_out_of_memory(
 
 def update(work: Work) -> Figures:
     """Updates of training in bfloat16: source and target tokens a second, and the share of the peak."""
-    from benchmarks.training import pair_batches, usual_lengths
+    from benchmarks.training import pair_batches
     from model.training.config.sections import Precision, RunConfig
     from model.training.config.train_config import TrainConfig
     from model.training.optimisation.measurements import Measurements, measured_peak
@@ -302,7 +302,7 @@ def update(work: Work) -> Figures:
     device = torch.device(work.device)
     precision: Precision = "float32" if work.is_dry else "bfloat16"
     warm_up, count, max_tokens = (1, 2, 300) if work.is_dry else (5, 20, 2**14)
-    batches, _ = pair_batches(work.config, warm_up + count, max_tokens, 1, usual_lengths(1))
+    batches, _ = pair_batches(work.config, warm_up + count, max_tokens, 1)
     run = RunConfig(max_steps=1, precision=precision, compile=not work.is_dry)
     updater = Updater(work.network(torch.float32), TrainConfig(corpora=(), run=run), device)
     measured = Measurements(forgives_overflow=False, peak=measured_peak(device, precision))

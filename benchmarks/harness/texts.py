@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.engines import Ids, Translations
-from benchmarks.engines.weights import FIRST_WORD
+from benchmarks.weights import FIRST_WORD
 from model.checkpoint.folder import Checkpoint
 from model.config import TransformerConfig
 from model.errors import InputError

@@ -1,19 +1,19 @@
 """Services over HTTP, each in a process: ours, FastAPI with CTranslate2, and ours with a null engine."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.engines import OURS, beams
 from model.decode_request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
@@ -21,32 +21,28 @@ _START_SECONDS, _ANSWER_SECONDS, _END_SECONDS = 120, 60, 30
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ServiceSpec:
-    """A service to start; `{port}` in its command and environment stands for its port."""
+    """A service to start; `{port}` in its command stands for its port."""
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
     translates: bool = True
 
 
 def dragoman_service(folder: Path, *, workers: int, precision: str, device: str = "cpu") -> ServiceSpec:
     """Ours, as users start it."""
-    settings = {
-        "CHECKPOINT": str(folder.resolve()),
-        "PORT": "{port}",
-        "WORKERS": str(workers),
-        "PRECISION": precision,
-        "DEVICE": device,
-        "LOG_LEVEL": "error",
+    options = {
+        "checkpoint": folder.resolve(),
+        "port": "{port}",
+        "workers": workers,
+        "precision": precision,
+        "device": device,
+        "log-level": "error",
     }
-    return ServiceSpec(
-        name=f"{OURS}, {_counted(workers)}",
-        command=(str(Path(sys.executable).with_name("dragoman")), "serve"),
-        environment={f"DRAGOMAN_{name}": value for name, value in settings.items()}
-        | {"OMP_NUM_THREADS": "1"},
-    )
+    program = str(Path(sys.executable).with_name("dragoman"))
+    command = [program, "serve", *(f"--{name}={value}" for name, value in options.items())]
+    return ServiceSpec(f"dragoman, {_counted(workers)}", command)
 
 
 def ctranslate2_service(
@@ -54,33 +50,31 @@ def ctranslate2_service(
 ) -> ServiceSpec:
     """FastAPI and CTranslate2 with a micro-batcher, from an exported folder."""
     options = {
-        "model": folder.resolve(),
+        "folder": str(folder.resolve()),
         "workers": workers,
-        "compute-type": precision,
+        "compute_type": precision,
         "device": device,
-        "beam-size": beams(search),
-        "length-penalty": search.length_penalty,
+        "beam_size": search.beam_size if search.strategy == "beam" else 1,
+        "length_penalty": search.length_penalty,
     }
-    return ServiceSpec(
-        name=f"fastapi + ctranslate2, {_counted(workers)}",
-        command=_module("fastapi_ctranslate2", *(f"--{name}={value}" for name, value in options.items())),
-        environment={"OMP_NUM_THREADS": "1"},
-    )
+    name = f"fastapi + ctranslate2, {_counted(workers)}"
+    return ServiceSpec(name, _module("fastapi_ctranslate2", json.dumps(options)))
 
 
 def echo_service() -> ServiceSpec:
     """FastAPI alone, which answers with the text it got."""
-    return ServiceSpec(name="fastapi echo", command=_module("fastapi_ctranslate2"), translates=False)
+    return ServiceSpec("fastapi echo", _module("fastapi_ctranslate2"), translates=False)
 
 
 def null_service(checkpoint: Path) -> ServiceSpec:
     """Ours, with an engine that answers at once."""
-    command = _module("null_backend", f"--checkpoint={checkpoint}")
-    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, translates=False)
+    return ServiceSpec(
+        "dragoman, nothing decoded", _module("null_backend", str(checkpoint)), translates=False
+    )
 
 
-def _module(name: str, *options: str) -> Sequence[str]:
-    return (sys.executable, "-m", f"benchmarks.services.{name}", "--port={port}", *options)
+def _module(name: str, *arguments: str) -> Sequence[str]:
+    return (sys.executable, "-m", f"benchmarks.services.{name}", "{port}", *arguments)
 
 
 def _counted(workers: int) -> str:
@@ -99,9 +93,9 @@ class Service:
         self.port: int = self._reserved.getsockname()[1]
         start = time.perf_counter()
         self.process = subprocess.Popen(
-            [part.format(port=self.port) for part in spec.command],
+            [part.replace("{port}", str(self.port)) for part in spec.command],
             cwd=_ROOT,
-            env=os.environ | {name: value.format(port=self.port) for name, value in spec.environment.items()},
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,
         )
         try:
@@ -113,12 +107,15 @@ class Service:
             self.__exit__(None, None, None)
             raise
 
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
     def processor_seconds(self) -> float:
-        """Seconds of computing so far; 0 on other systems than Linux."""
-        stat = Path(f"/proc/{self.process.pid}/stat")
-        if not stat.exists():
-            return 0.0
-        fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+        """Seconds of computing so far; on Linux only."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+        fields = stat.rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
 
     def __enter__(self) -> Self:

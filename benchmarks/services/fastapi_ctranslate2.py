@@ -6,13 +6,13 @@ CTranslate2 takes one length limit a call, so that the requests of a batch have 
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import ctranslate2
 import sentencepiece
 import uvicorn
@@ -29,12 +29,6 @@ class Request(BaseModel):
     source: str
     target: str
     decoding: dict[str, str | int] = {}
-
-
-class Answer(BaseModel):
-    """Its translation."""
-
-    translatedText: str
 
 
 Answering = Callable[[Request], Awaitable[str]]
@@ -141,8 +135,8 @@ def create_app(answer: Answering, batcher: MicroBatcher | None) -> FastAPI:
         return {"status": "ok"}
 
     @app.post("/translate")
-    async def translate(request: Request) -> Answer:
-        return Answer(translatedText=await answer(request))
+    async def translate(request: Request) -> dict[str, str]:
+        return {"translatedText": await answer(request)}
 
     return app
 
@@ -163,35 +157,31 @@ def _translating(folder: Path, batcher: MicroBatcher, tags: Mapping[str, str]) -
     return translate
 
 
-@click.command()
-@click.option("--model", "folder", type=click.Path(path_type=Path), help="Without one, texts are echoed.")
-@click.option("--port", type=int, required=True)
-@click.option("--workers", type=int, default=1)
-@click.option("--beam-size", type=int, default=1)
-@click.option("--length-penalty", type=float, default=1.0)
-@click.option("--compute-type", default="int8")
-@click.option("--device", default="cpu")
-def main(
-    folder: Path | None,
-    port: int,
-    workers: int,
-    beam_size: int,
-    length_penalty: float,
-    compute_type: str,
-    device: str,
-) -> None:
-    """Serve on 127.0.0.1."""
+def main(port: str, options: str = "") -> None:
+    """Serve on a port of 127.0.0.1.
+
+    Args:
+        port: The port.
+        options: JSON with `folder`, `workers`, `device`, `compute_type`, `beam_size` and `length_penalty`;
+            without them, texts are echoed.
+    """
     app = create_app(_echo, None)
-    if folder is not None:
+    if options:
+        given = json.loads(options)
+        folder, workers = Path(given["folder"]), given["workers"]
         description = json.loads((folder / "dragoman.json").read_text(encoding="utf-8"))
         translator = ctranslate2.Translator(
-            str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
+            str(folder),
+            device=given["device"],
+            compute_type=given["compute_type"],
+            inter_threads=workers,
+            intra_threads=1,
         )
-        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        search = {name: given[name] for name in ("beam_size", "length_penalty")}
         batcher = MicroBatcher(translator, workers=workers, search=search)
         app = create_app(_translating(folder, batcher, description["language_tags"]), batcher)
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
+    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error", access_log=False)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

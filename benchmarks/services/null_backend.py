@@ -9,13 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from app.backend import LoadedModel, Model
-from app.connection.listening import Listener
 from app.connection.server import serve
-from app.connection.supervisor import supervise
-from app.lifecycle.processes import ServiceProcess
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
@@ -129,27 +124,13 @@ def _reversed(request: DecodeRequest) -> Result:
     ]
 
 
-@click.command()
-@click.option("--checkpoint", required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--port", required=True, type=int)
-@click.option("--processes", default=1, help="Processes that serve on the port.")
-def main(checkpoint: Path, port: int, processes: int) -> None:
-    """Serve on 127.0.0.1; log lines are formatted as always, and discarded."""
-    settings = Settings(checkpoint=(checkpoint,), port=port)
+def main(port: str, checkpoint: str) -> None:
+    """Serve a checkpoint on 127.0.0.1; log lines are formatted as always, and discarded."""
+    settings = Settings(checkpoint=(Path(checkpoint),), port=int(port))
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     set_up_logs(settings.log_level)
-    if processes == 1:
-        _serve(settings)
-    else:
-        supervise(settings, processes, _serve)
-
-
-def _serve(
-    settings: Settings, process: ServiceProcess | None = None, listener: Listener | None = None
-) -> None:
-    backend = NullBackend(settings.checkpoint[0])
-    serve(create_app(settings, backend, process=process), settings, listener)
+    serve(create_app(settings, NullBackend(settings.checkpoint[0])), settings)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

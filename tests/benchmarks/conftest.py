@@ -9,8 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.engines import EngineSpec
-from benchmarks.engines.process import EngineProcess, _decode
+from benchmarks.engines import EngineProcess, EngineSpec, _decode
 from model.training.distributed.device import tuned_cpu
 
 
@@ -47,7 +46,7 @@ class EngineHere(EngineProcess):
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Loads engines in this process, does not pin it to a core, and restores what training tunes."""
-    monkeypatch.setattr("benchmarks.engines.weights.EngineProcess", EngineHere)
+    monkeypatch.setattr("benchmarks.decode.EngineProcess", EngineHere)
     for module in ("firefox", "training"):
         monkeypatch.setattr(f"benchmarks.{module}.pin", lambda _: None)
     with tuned_cpu(0):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines.weights import EMBEDDED
 from benchmarks.harness.texts import MIXED, read_text, word_texts
+from benchmarks.weights import EMBEDDED
 from model.checkpoint.folder import load_checkpoint
 from model.errors import InputError
 from model.text.document import Document

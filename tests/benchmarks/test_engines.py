@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
+import click
 import pytest
 
-from benchmarks.engines import ENGINES, EngineSpec
-from benchmarks.engines.loaded import torch_reference
-from benchmarks.engines.process import EngineProcess
-from benchmarks.engines.weights import FIRST_WORD, SHAPES, random_checkpoint
+from benchmarks.engines import ENGINES, EngineProcess, choose, torch_reference
 from benchmarks.harness.texts import random_sentences
+from benchmarks.weights import FIRST_WORD, SHAPES, random_checkpoint
 from model.decode_request import DecodeOptions
 
 GREEDY = DecodeOptions(strategy="greedy", max_length=7)
@@ -40,6 +39,9 @@ def test_a_random_network_writes_words_up_to_the_limit_in_a_process_as_well(fold
     assert seconds > 0
 
 
-def test_a_misspelt_engine_is_an_error_and_not_ours(folder: Path) -> None:
-    with pytest.raises(KeyError, match="dragoman-nativ"):
-        EngineSpec(engine="dragoman-nativ", precision="float32", devices=("cpu",)).load(folder, 1, "cpu")
+def test_ours_comes_first_and_must_be_given() -> None:
+    chosen, missing = choose(["ctranslate2-int8", "dragoman-torch-int8", "dragoman-graphs-float32"], "cpu")
+    assert [each.name for each in chosen] == ["dragoman-torch-int8", "ctranslate2-int8"]
+    assert missing == ["dragoman-graphs-float32"]
+    with pytest.raises(click.UsageError, match="--engine must name one of"):
+        choose(["ctranslate2-int8"], "cpu")

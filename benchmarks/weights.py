@@ -1,30 +1,24 @@
-"""The weights that all engines share: random networks, and a checkpoint in the format of each engine."""
+"""The weights that all engines share: random networks in the shapes of models that are in use."""
 
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from benchmarks.engines import EngineSpec
-from benchmarks.engines.process import EngineProcess
 from model.checkpoint.card import ModelCard
-from model.checkpoint.exporting.export import export_checkpoint
-from model.checkpoint.exporting.hugging_face import suitable_architecture
-from model.checkpoint.folder import load_checkpoint, save_checkpoint
+from model.checkpoint.folder import save_checkpoint
 from model.checkpoint.paths import checkpoint_folders
 from model.config import TransformerConfig
 from model.decode_request import DecodeOptions
-from model.errors import ConfigError
 from model.network.layers import FeedForward
 from model.network.transformer import Transformer
 from model.presets import preset
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 
-(EMBEDDED,) = checkpoint_folders(Path(__file__).parents[2] / "checkpoints")
+(EMBEDDED,) = checkpoint_folders(Path(__file__).parents[1] / "checkpoints")
 FIRST_WORD = 265
 """First id of a word in the embedded tokenizer, after special tokens, tags and bytes."""
 
@@ -138,7 +132,7 @@ def random_checkpoint(folder: Path, shape: str, seed: int) -> Path:
             decoding=DecodeOptions(strategy="greedy"),
         ),
         tokenizer_folder=tokenizer,
-        provenance={"data": "none: random weights of benchmarks/engines/weights.py", "seed": seed},
+        provenance={"data": "none: random weights of benchmarks/weights.py", "seed": seed},
     )
     shutil.rmtree(tokenizer)
     return folder
@@ -155,39 +149,3 @@ def resized_tokenizer(folder: Path, vocab_size: int) -> None:
     model.trainer_spec.vocab_size = vocab_size
     (folder / SHARED_FILE).write_bytes(model.SerializeToString())
     shutil.copyfile(EMBEDDED / SETTINGS_FILE, folder / SETTINGS_FILE)
-
-
-class Weights:
-    """One checkpoint in every format that engines ask for; each is written once."""
-
-    def __init__(self, folder: Path, exports: Path) -> None:
-        self._exports, self._checkpoint = exports, load_checkpoint(folder)
-        self.left_out: list[str] = []
-        """A line for each engine whose format cannot hold this network."""
-
-    def start(
-        self, field: Sequence[EngineSpec], threads: int, device: str, running: ExitStack
-    ) -> list[EngineProcess]:
-        """Start the engines that can hold the network; `running` ends them."""
-        found = [(spec, self.folder_of(spec)) for spec in field]
-        return [
-            running.enter_context(EngineProcess(spec, folder, threads, device))
-            for spec, folder in found
-            if folder is not None
-        ]
-
-    def folder_of(self, spec: EngineSpec) -> Path | None:
-        """Returns the folder for an engine to load; None if its format cannot hold this network."""
-        if spec.is_ours:
-            return self._checkpoint.folder
-        name = spec.engine
-        if name == "hugging-face":
-            name = suitable_architecture(self._checkpoint.config)
-        folder = self._exports / f"{name}-{spec.precision}"
-        if not folder.exists():
-            try:
-                export_checkpoint(self._checkpoint, folder, name, spec.precision)
-            except ConfigError as error:
-                self.left_out.append(f"Left out: {spec.name} ({error}).")
-                return None
-        return folder
