@@ -4,14 +4,12 @@ import dataclasses
 import math
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-import click
-from pydantic_core import to_json
 
 _VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
 _PACKAGES = ("dragoman", "torch", "transformers", "ctranslate2")
@@ -55,9 +53,11 @@ class Report:
     def deliver(self, folder: Path | None) -> None:
         """Print the report, and write `NAME.md` and `NAME.json` if a folder is given."""
         markdown = self.markdown()
-        click.echo(markdown)
+        print(markdown)
         if folder is None:
             return
+        from pydantic_core import to_json  # a session on a GPU makes tables with PyTorch alone
+
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.name}.md").write_text(markdown, encoding="utf-8")
         content = {
@@ -70,7 +70,7 @@ class Report:
             "results": self._results,
         }
         (folder / f"{self.name}.json").write_bytes(to_json(content, indent=1, inf_nan_mode="null") + b"\n")
-        click.echo(f"Written: {folder / self.name}.md and .json", err=True)
+        print(f"Written: {folder / self.name}.md and .json", file=sys.stderr)
 
     def _load_note(self) -> str:
         before, after = self._load_before, os.getloadavg()[0]

@@ -105,7 +105,7 @@ def test_a_figure_stands_beside_its_prediction() -> None:
 
 _WITHOUT_OTHERS = """
 import sys
-for name in ("numpy", "safetensors", "sentencepiece", "click", "fastapi", "pydantic"):
+for name in ("numpy", "safetensors", "sentencepiece", "click", "fastapi", "pydantic_core"):
     sys.modules[name] = None
 from benchmarks.gpu.__main__ import main
 sys.exit(main(sys.argv[1:]))
