@@ -22,38 +22,38 @@ class PartialResults:
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        self._results: dict[int, _PartialResult] = {}
-        self._places: list[tuple[_PartialResult | None, TextJob, int]] = []
+        self._results: list[_PartialResult] = []
+        self._places: list[tuple[_PartialResult, _PartialJob, int]] = []
 
     def begin(self, texts: Sequence[Text]) -> None:
         """Follow the sentences of the next hop of these texts, in order; only a last hop is shown."""
-        self._results = dict(enumerate(map(_PartialResult, texts)))
+        self._results = list(map(_PartialResult, texts))
         self._places = [
-            (result if len(job.remaining) == 1 else None, job, place)
-            for result, text in zip(self._results.values(), texts, strict=True)
-            for job in text.jobs
-            for place in range(len(job.requests))
+            (result, job, place)
+            for result in self._results
+            for job in result.jobs
+            for place in range(job.num_sentences)
         ]
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
         """See ResultListener."""
-        self._grow(index, token_ids)
+        result, job, place = self._places[index]
+        if job.is_shown:
+            job.token_ids[place] = token_ids
+            result.has_grown = True
+            self.changed.set()
 
     def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
         """See ResultListener."""
         if hypotheses:
-            self._grow(index, hypotheses[0].token_ids, hypotheses[0])
+            _, job, place = self._places[index]
+            job.finished[place] = hypotheses[0]
+            self.grew(index, hypotheses[0].token_ids)
 
     def take(self) -> list[tuple[int, str]]:
         """The texts that have grown since the last call: the index, and all that is certain of the text."""
-        grown = ((index, result.take()) for index, result in self._results.items())
+        grown = ((index, result.take()) for index, result in enumerate(self._results))
         return [(index, text) for index, text in grown if text is not None]
-
-    def _grow(self, index: int, token_ids: Sequence[int], finished: Hypothesis | None = None) -> None:
-        result, job, place = self._places[index]
-        if result is not None:
-            result.grow(job, place, token_ids, finished)
-            self.changed.set()
 
 
 class _PartialResult:
@@ -65,23 +65,18 @@ class _PartialResult:
 
     def __init__(self, text: Text) -> None:
         self._text = text
-        self._jobs = {job: _PartialJob(job) for job in text.jobs}
+        self.jobs = list(map(_PartialJob, text.jobs))
+        self.has_grown = False
         self._shown = ""
-        self._has_grown = False
-
-    def grow(self, job: TextJob, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
-        """Record that a sentence begins with these tokens, and its translation if it is finished."""
-        self._jobs[job].grow(place, token_ids, finished)
-        self._has_grown = True
 
     def take(self) -> str | None:
         """The certain part of the text, if it is longer than before."""
-        if not self._has_grown:
+        if not self.has_grown:
             return None
-        self._has_grown = False
+        self.has_grown = False
         runs: list[Sequence[str]] = []
-        for place, job in enumerate(self._jobs.values(), 1):
-            runs.append(job.certain_runs(is_last=place == len(self._jobs)))
+        for job in self.jobs:
+            runs.append(job.certain_runs(is_last=job is self.jobs[-1]))
             if not job.is_finished:
                 break
         text = self._text.layout.beginning(self._text.joined(runs))
@@ -92,46 +87,48 @@ class _PartialResult:
 
 
 class _PartialJob:
-    """The certain part of a text's part in one language."""
+    """The certain part of a text's part in one language.
+
+    Attributes:
+        num_sentences: Sentences of its next hop.
+        is_shown: Whether no other hop comes after that.
+        token_ids: With which the translation of a sentence begins.
+        finished: Whole translations of sentences.
+    """
 
     def __init__(self, job: TextJob) -> None:
+        self.num_sentences = len(job.requests)
+        self.is_shown = len(job.remaining) < 2
+        self.token_ids: dict[int, Sequence[int]] = {}
+        self.finished: dict[int, Hypothesis] = {}
         self._job = job
         self._passages = job.passages
         self._sources = [sentence for passage in job.passages for sentence in passage.sentences]
         self._hop = job.remaining[0] if job.remaining else None
-        self._is_shown = len(job.remaining) < 2
-        self._token_ids: dict[int, Sequence[int]] = {}
-        self._finished: dict[int, Hypothesis] = {}
         self._texts: list[str] = []
 
     @property
     def is_finished(self) -> bool:
         """Returns whether all of its translation is certain."""
-        return self._is_shown and len(self._texts) == len(self._sources)
-
-    def grow(self, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
-        """Record that a sentence begins with these tokens, and its translation if it is finished."""
-        self._token_ids[place] = token_ids
-        if finished is not None:
-            self._finished[place] = finished
+        return self.is_shown and len(self._texts) == len(self._sources)
 
     def certain_runs(self, *, is_last: bool) -> Sequence[str]:
         """The runs up to the end of what is certain; `is_last` says whether no other job follows."""
         if self._hop is None:
             return list(map(str, self._job.runs))
-        if not self._is_shown:
+        if not self.is_shown:
             return []
         texts = self._certain(self._hop)
         return _runs(self._passages, texts, is_whole=self.is_finished and not is_last)
 
     def _certain(self, hop: Hop) -> list[str]:
         tokenizer, target = hop.model.tokenizer, hop.pair[1]
-        while (place := len(self._texts)) in self._finished:
-            text = finished_text(self._sources[place], self._finished[place], target, tokenizer)
+        while (place := len(self._texts)) in self.finished:
+            text = finished_text(self._sources[place], self.finished[place], target, tokenizer)
             self._texts.append(text)
-        if place not in self._token_ids or self._sources[place].kept or self._sources[place].tags:
+        if place not in self.token_ids or self._sources[place].kept or self._sources[place].tags:
             return self._texts
-        beginning = stable_prefix(tokenizer.decode(self._token_ids[place]))
+        beginning = stable_prefix(tokenizer.decode(self.token_ids[place]))
         text = self._sources[place].restore_casing(beginning, target)
         return [*self._texts, text] if text else self._texts
 
