@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -229,9 +229,7 @@ def _combined(expositions: Mapping[str, str]) -> bytes:
             known.samples += [
                 sample._replace(labels={**sample.labels, "replica": replica}) for sample in family.samples
             ]
-    registry = CollectorRegistry()
-    registry.register(_Families(list(families.values())))
-    return generate_latest(registry)
+    return generate_latest(_Families(list(families.values())))
 
 
 class _Families(Collector):

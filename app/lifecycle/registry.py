@@ -90,11 +90,11 @@ class ModelRegistry:
         backend: Backend,
         metrics: Metrics,
         *,
-        pinned: Sequence[str] = ALL,
-        max_bytes: int = 0,
-        idle_seconds: float = 0.0,
-        wait_until_unused: Callable[[Model], None] = lambda _: None,
-        agree: Callable[[Sequence[Model]], Awaitable[None]] | None = None,
+        pinned: Sequence[str],
+        max_bytes: int,
+        idle_seconds: float,
+        wait_until_unused: Callable[[Model], None],
+        agree: Callable[[Sequence[Model]], Awaitable[None]],
     ) -> None:
         self.models: tuple[Model, ...] = ()
         self._backend = backend
@@ -318,8 +318,7 @@ class ModelRegistry:
         try:
             for model in due:
                 loaded[model] = await in_background(partial(load_verified, self._backend, model))
-            if self._agree is not None:
-                await self._agree(models)
+            await self._agree(models)
         except BaseException:  # whatever it is: close what was loaded, then raise it again
             for each in loaded.values():
                 each.close()

@@ -101,8 +101,8 @@ class GlossaryStore:
         client: str,
         id_: str,
         *,
+        dictionaries: Mapping[Pair, Glossary | None],
         name: str | None = None,
-        dictionaries: Mapping[Pair, Glossary | None] | None = None,
         merges: bool = False,
     ) -> StoredGlossary | None:
         """Changes a glossary, and returns it; None if the client has none of this id.
@@ -110,8 +110,8 @@ class GlossaryStore:
         Args:
             client: Name of the client.
             id_: The id.
-            name: A new name.
             dictionaries: New terms of some language pairs; None removes those of a pair.
+            name: A new name.
             merges: Whether the new terms of a pair are added to those that it has.
         """
         with self._lock:
@@ -119,7 +119,7 @@ class GlossaryStore:
             if glossary is None:
                 return None
             changed = dict(glossary.dictionaries)
-            for pair, terms in (dictionaries or {}).items():
+            for pair, terms in dictionaries.items():
                 if terms is None:
                     changed.pop(pair, None)
                 elif merges and pair in changed:

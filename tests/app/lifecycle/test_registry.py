@@ -46,15 +46,8 @@ class Models(DoubleBackend):
         assert self.open.wait(timeout=30)
         if name in self.broken:
             raise CheckpointError(f"{name} is corrupt")
-        loaded = super().load(model)
-        backend = self
-
-        class Closing(LoadedModel):
-            def close(self) -> None:
-                backend.log.append(f"-{name}")
-
-        fields = {each.name: getattr(loaded, each.name) for each in dataclasses.fields(loaded)}
-        return Closing(**fields | {"memory_bytes": self.loaded_bytes})
+        self.engine(name, 0).close = lambda: self.log.append(f"-{name}")  # type: ignore[method-assign]
+        return dataclasses.replace(super().load(model), memory_bytes=self.loaded_bytes)
 
 
 @pytest.fixture
@@ -66,8 +59,17 @@ def backend() -> Models:
 async def registry_of(
     backend: Models, *, pinned: Sequence[str] = (), max_bytes: int = 0, idle_seconds: float = 0.0
 ) -> AsyncIterator[ModelRegistry]:
+    async def agree(_: Sequence[Model]) -> None:
+        pass
+
     registry = ModelRegistry(
-        backend, Metrics(), pinned=pinned, max_bytes=max_bytes, idle_seconds=idle_seconds
+        backend,
+        Metrics(),
+        pinned=pinned,
+        max_bytes=max_bytes,
+        idle_seconds=idle_seconds,
+        wait_until_unused=lambda _: None,
+        agree=agree,
     )
     await registry.update()
     try:
