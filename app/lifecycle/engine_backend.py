@@ -15,7 +15,6 @@ from model.checkpoint.manifest import verify_files
 from model.checkpoint.paths import served_folders
 from model.checkpoint.self_test import self_test_sentences
 from model.checkpoint.shortlist import SHORTLIST
-from model.decoding import gpu_plan
 from model.decoding.device import (
     Precision,
     available_cores,
@@ -25,7 +24,7 @@ from model.decoding.device import (
     resolve_precision,
 )
 from model.decoding.engine import DecodingEngine
-from model.decoding.factory import EngineFactory, engine_factory
+from model.decoding.factory import MOST_GPU_POSITIONS, EngineFactory, engine_factory, gpu_state_bytes
 from model.errors import CheckpointError, ConfigError, NativeError
 from model.native.binding import load_library
 from model.native.shared_weights import SharedMemory, SharedWeights
@@ -202,9 +201,9 @@ class EngineBackend:
         if state_bytes == 0:
             if self._device == "cpu":
                 return max(needed, min(_CPU_STATE_BYTES // position_bytes, _MOST_CPU_POSITIONS))
-            state_bytes = gpu_plan.state_bytes(self._free_bytes) // self._engines_a_device
+            state_bytes = gpu_state_bytes(self._free_bytes) // self._engines_a_device
             most = state_bytes // self._num_listed // position_bytes
-            return max(needed, min(most, gpu_plan.most_positions()))
+            return max(needed, min(most, MOST_GPU_POSITIONS))
         share = state_bytes // self._num_listed
         if share < needed * position_bytes:
             requirement = f"at least {needed * position_bytes} for each checkpoint, as {card.name} needs"

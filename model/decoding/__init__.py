@@ -1,12 +1,10 @@
 """⑤ Source ids in, hypotheses out: search over the network's cached one-token step.
 
     engine          which sentences run and when they join; results in the order of requests
-    sentence        one admitted request: its checks and its length bounds
+    sentence        one admitted request: its checks, its length bounds and its random numbers
     runner          the protocol of what steps a running batch; below it is C++ or PyTorch
-    factory         which runner drives a network on this machine
+    factory         which runner drives a network on this machine, and how large its batches are
     device          devices, precisions, CPU count, GPU memory
-    gpu_plan        how large the batches of a GPU are
-    random_numbers  the random numbers of sampling, the same in every runner
     native_runner   a network's weights, and the running batch, in the native library
     pytorch/        the running batch in PyTorch; nothing above imports torch
 

@@ -16,7 +16,6 @@ from model.checkpoint.manifest import ORIGIN
 from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
 from model.decode_request import MAX_BEAM_SIZE
-from model.decoding import gpu_plan
 from model.decoding.device import Precision, free_gpu_memory, resolve_device, resolve_precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
@@ -39,6 +38,22 @@ _FEWEST_POSITIONS = 2**15
 # the processor's caches.
 _NATIVE_TOKENS = 1024
 _TORCH_TOKENS = 4096
+
+# The batches of a GPU: predictions, not measurements, chose these constants; docs/performance.md has them.
+GPU_CAPACITY = 256
+"""Longest source and translation in a fixed batch."""
+_FEWEST_GPU_ROWS, _MOST_GPU_ROWS = 8, 1024
+# A sentence of the usual 24 tokens has 24 positions for its source and at most 92 for each translation.
+_POSITIONS_A_ROW = 256
+MOST_GPU_POSITIONS = _MOST_GPU_ROWS * _POSITIONS_A_ROW
+"""KV slots of an engine with full batches; more would never be used at once."""
+# Logits of a step are float32 and exist a few times: this many are a gigabyte.
+_MOST_LOGITS = 2**26
+# A reload needs the state of the old and of the new models at once; weights need memory, too.
+_STATE_SHARE = 0.4
+GPU_TOKENS_A_ROW = 64
+"""With the usual 24 tokens a sentence, rows fill up before tokens do."""
+_USUAL_WIDTHS = (1, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +108,12 @@ class EngineFactory:
     def _default_positions(self) -> int:
         if self.device == "cpu":
             return _max_positions(self.config, _FEWEST_POSITIONS)
-        affordable = gpu_plan.state_bytes(free_gpu_memory(self.device)) // self.position_bytes
-        return _max_positions(self.config, min(affordable, gpu_plan.most_positions()))
+        affordable = gpu_state_bytes(free_gpu_memory(self.device)) // self.position_bytes
+        return _max_positions(self.config, min(affordable, MOST_GPU_POSITIONS))
 
     def _default_tokens(self, runner: Runner) -> int:
         if self.device != "cpu":
-            return gpu_plan.tokens_for(runner.max_rows)
+            return runner.max_rows * GPU_TOKENS_A_ROW
         return _NATIVE_TOKENS if self.is_native else _TORCH_TOKENS
 
 
@@ -207,7 +222,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     import torch
 
     from model.decoding.pytorch.kernel_check import fuse_steps
-    from model.decoding.pytorch.loading import load_network
+    from model.decoding.pytorch.torch_runner import load_network
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
@@ -242,15 +257,35 @@ def _recorded_runner(
     runner = StaticRunner(
         network,
         device,
-        max_rows=gpu_plan.rows_for(max_positions, network.config.target_vocab_size),
+        max_rows=gpu_rows(max_positions, network.config.target_vocab_size),
         max_positions=max_positions,
-        widths=gpu_plan.widths_for(default_rows),
-        capacity=gpu_plan.CAPACITY,
+        widths=sorted({*_USUAL_WIDTHS, default_rows}),
+        capacity=GPU_CAPACITY,
         never_produced=never_produced,
         is_fused=is_fused,
     )
     runner.warm_up()
     return runner
+
+
+def gpu_state_bytes(free_bytes: int) -> int:
+    """Bytes of decoder state that the models of one GPU may have.
+
+    Args:
+        free_bytes: Free memory before any of them is loaded.
+    """
+    return int(free_bytes * _STATE_SHARE)
+
+
+def gpu_rows(max_positions: int, vocab_size: int) -> int:
+    """Hypotheses that an engine on a GPU computes at once: a power of two.
+
+    Args:
+        max_positions: KV slots of the engine.
+        vocab_size: Target vocabulary of the network.
+    """
+    rows = min(max_positions // _POSITIONS_A_ROW, _MOST_LOGITS // vocab_size, _MOST_GPU_ROWS)
+    return max(1 << rows.bit_length() - 1 if rows else 0, _FEWEST_GPU_ROWS)
 
 
 def torch_runner(

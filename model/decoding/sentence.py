@@ -25,6 +25,16 @@ _COLDEST = 2.0**-126  # the smallest normal number of float32; smaller ones may 
 ALL_RANKS = 2**31 - 1
 """More than any vocabulary has."""
 
+# Sampling draws the token of a row (hypothesis) at a position by SplitMix64 (Steele et al. 2014,
+# https://doi.org/10.1145/2660193.2660195): the finaliser of seed + (row · 2³² + position + 1) · γ, modulo
+# 2⁶⁴, of which the upper 24 bits are kept: they fit a float32 without rounding. No state is kept, so that
+# a sentence draws the same numbers in any batch and in every runner.
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+FIRST_MULTIPLIER = 0xBF58476D1CE4E5B9
+SECOND_MULTIPLIER = 0x94D049BB133111EB
+ROW_STRIDE = 2**32
+"""The length of the sequence of numbers of one row."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sentence:

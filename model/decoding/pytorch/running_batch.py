@@ -1,6 +1,6 @@
-"""⑤ One running batch: which sentence has which slot, how long its translation is, and its results.
+"""⑤ One running batch: which sentence has which slot and KV slots, how long it is, and its results.
 
-Shapes: N slots, K hypotheses, S source positions.
+Shapes: N slots, K hypotheses, C positions, S source positions.
 """
 
 from collections import Counter
@@ -13,15 +13,63 @@ from torch import Tensor
 from model.decoding.pytorch.backpointers import SlotBackpointers, common_prefix
 from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
 from model.decoding.pytorch.device_use import Transfer, to_device
-from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.search import contenders, results
 from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, NotFiniteError
-from model.network.decoder_state import EncoderOutput, SlotTensors, StepShape
+from model.network.decoder_state import FIRST_KV_SLOT, ZERO_KV_SLOT, EncoderOutput, SlotTensors, StepShape
 
 Finished = list[tuple[Sentence, Result]]
+
+
+class KvAllocator:
+    """Allocates to each sentence what it may need, anywhere in a pool that several batches share.
+
+    Args:
+        num_kv_slots: KV slots of the pool; the last ones given back are taken first, while they are in the
+            caches.
+    """
+
+    def __init__(self, num_kv_slots: int) -> None:
+        self._free = list(range(FIRST_KV_SLOT + num_kv_slots - 1, FIRST_KV_SLOT - 1, -1))
+        self._allocated: dict[Sentence, list[int]] = {}
+
+    @property
+    def num_free(self) -> int:
+        """The number of free KV slots."""
+        return len(self._free)
+
+    def allocate(
+        self, sentences: Sequence[Sentence], longest: int, source_length: int
+    ) -> tuple[list[list[list[int]]], list[list[int]]]:
+        """KV slots for the hypotheses of new sentences, N × K × C, and for their sources, N × S.
+
+        Args:
+            sentences: Of one number of hypotheses.
+            longest: C, at least the length of each translation; ZERO_KV_SLOT is beyond it.
+            source_length: S, at least the length of each source; ZERO_KV_SLOT is beyond it.
+
+        Raises:
+            DecodingError: If too few are free, and none is allocated; the engine admits within the budget.
+        """
+        needed = sum(sentence.positions for sentence in sentences)
+        if needed > self.num_free:
+            raise DecodingError(f"the decoder state can take {self.num_free} more KV slots, not {needed}")
+        targets, sources = [], []
+        for sentence in sentences:
+            cut = len(self._free) - sentence.positions
+            own = self._allocated[sentence] = self._free[cut:][::-1]
+            del self._free[cut:]
+            length, each = sentence.source_length, sentence.longest
+            sources.append(_filled_up(own[:length], source_length))
+            starts = range(length, len(own), each)
+            targets.append([_filled_up(own[start : start + each], longest) for start in starts])
+        return targets, sources
+
+    def free(self, sentence: Sentence) -> None:
+        """Free the KV slots of a sentence; the next sentence that has one fills it before it is read."""
+        self._free += self._allocated.pop(sentence)
 
 
 class SlotLengths(SlotTensors):
@@ -296,3 +344,7 @@ class RunningBatch:
             sources, targets = torch.tensor([slot for slot, _ in movers]), torch.tensor(holes)
             self._lengths.move(sources, targets)
             self._state.move(to_device(sources, self._state.device), to_device(targets, self._state.device))
+
+
+def _filled_up(kv_slots: list[int], length: int) -> list[int]:
+    return kv_slots + [ZERO_KV_SLOT] * (length - len(kv_slots))

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from model.decoding.random_numbers import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
+from model.decoding.sentence import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
 from model.text.tokenizer import Tokenizer
 from model.training.config.sections import BatchConfig
 from model.training.data.dataset import Indices, Lengths, Rows

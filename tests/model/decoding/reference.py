@@ -10,12 +10,27 @@ from itertools import product
 import torch
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
-from model.decoding.random_numbers import uniform
-from model.decoding.sentence import length_bounds
+from model.decoding.sentence import (
+    FIRST_MULTIPLIER,
+    GOLDEN_GAMMA,
+    ROW_STRIDE,
+    SECOND_MULTIPLIER,
+    length_bounds,
+)
 from model.network.transformer import Transformer
 
 INF = math.inf
 Tokens = tuple[int, ...]
+
+
+def uniform(seed: int, row: int, position: int) -> float:
+    """The number in [0, 1) that selects the token of a row at a position; see `model.decoding.sentence`."""
+    mask = 2**64 - 1
+    bits = (seed + (row * ROW_STRIDE + position + 1) * GOLDEN_GAMMA) & mask
+    bits = ((bits ^ (bits >> 30)) * FIRST_MULTIPLIER) & mask
+    bits = ((bits ^ (bits >> 27)) * SECOND_MULTIPLIER) & mask
+    bits ^= bits >> 31
+    return float((bits >> 40) / 2**24)
 
 
 @dataclass(frozen=True)

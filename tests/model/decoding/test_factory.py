@@ -14,8 +14,16 @@ import pytest
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.weights import StorageType
 from model.decode_request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
-from model.decoding import gpu_plan
-from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
+from model.decoding.factory import (
+    GPU_TOKENS_A_ROW,
+    MOST_GPU_POSITIONS,
+    EngineFactory,
+    engine_factory,
+    gpu_rows,
+    gpu_state_bytes,
+    torch_engine,
+    torch_factory,
+)
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
@@ -243,7 +251,7 @@ def test_rows_fill_a_gpu_before_tokens_do(checkpoint: Checkpoint, monkeypatch: p
     runner = on_gpu.new_runner(1000)
     engine = dataclasses.replace(on_gpu, new_runner=lambda _: runner).make()
     engine.add(DecodeRequest((5,) * 24, DecodeOptions(beam_size=32, max_length=1)))
-    assert engine.load == 32 / runner.max_rows > 24 * 32 / gpu_plan.tokens_for(runner.max_rows)
+    assert engine.load == 32 / runner.max_rows > 24 * 32 / (runner.max_rows * GPU_TOKENS_A_ROW)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +280,7 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
 
     monkeypatch.setattr("model.decoding.pytorch.static_runner.StaticRunner", Recorder)
     monkeypatch.setattr(
-        "model.decoding.pytorch.loading.load_network", lambda checkpoint, *_: checkpoint.network()
+        "model.decoding.pytorch.torch_runner.load_network", lambda checkpoint, *_: checkpoint.network()
     )
     monkeypatch.setattr("model.decoding.pytorch.kernel_check.fuse_steps", lambda network, device: True)
     card = dataclasses.replace(checkpoint.card, decoding=DecodeOptions(beam_size=5))
@@ -307,3 +315,26 @@ assert not loaded, loaded
 @needs_native
 def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> None:
     subprocess.run([sys.executable, "-c", _WITHOUT_TORCH, str(tiny_checkpoint)], check=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("positions", "vocab", "rows"),
+    [
+        (2**18, 32_000, 1024),
+        (2**19, 32_000, 1024),
+        (2**18 - 1, 32_000, 512),
+        (100_000, 32_000, 256),
+        (2**18, 256_000, 256),
+        (1_000, 32_000, 8),
+        (MOST_GPU_POSITIONS, 32_000, 1024),
+        (MOST_GPU_POSITIONS // 2, 32_000, 512),
+    ],
+)
+def test_gpu_rows_are_a_power_of_two_that_state_and_logits_allow(
+    positions: int, vocab: int, rows: int
+) -> None:
+    assert gpu_rows(positions, vocab) == rows
+
+
+def test_old_and_new_models_fit_on_a_gpu_together_during_a_reload() -> None:
+    assert 2 * gpu_state_bytes(80 * 2**30) < 80 * 2**30

@@ -11,13 +11,13 @@ import torch
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
 from model.decoding.native_runner import NativeNetwork, NativeRunner, read_numbers
-from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError, NativeError
 from model.native.binding import Library
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
+from tests.model.decoding.reference import uniform
 from tests.model.decoding.test_equivalence_reference import STRATEGIES, many_requests
 from tests.model.native_library import engine_over, fastest_library, native_engine, needs_native
 from tests.model.tiny_networks import T5, tiny_network

@@ -13,7 +13,7 @@ from model.decoding.device import Precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
 from model.decoding.native_runner import NativeRunner
-from model.decoding.pytorch.loading import apply_precision
+from model.decoding.pytorch.torch_runner import apply_precision
 from model.decoding.runner import Result
 from model.errors import NotFiniteError
 from model.network.transformer import Transformer

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from model.decoding.pytorch.search.step import Choice, FinalHypothesis, StepOutput, length_divisor
 from model.decoding.pytorch.slot_options import OptionRows
-from model.decoding.random_numbers import (
+from model.decoding.sentence import (
     FIRST_MULTIPLIER,
     GOLDEN_GAMMA,
     ROW_STRIDE,
@@ -71,7 +71,7 @@ def draw(step: StepOutput) -> Tensor:
 
 
 def uniform_numbers(seed_N: Tensor, positions_N: Tensor, width: int) -> Tensor:
-    """`random_numbers.uniform` of every hypothesis at once, (N, K); int64 arithmetic wraps modulo 2⁶⁴."""
+    """The random number of every hypothesis, in [0, 1), (N, K); int64 arithmetic wraps modulo 2⁶⁴."""
     rows_K = torch.arange(width, device=seed_N.device)
     counters_NK = rows_K * ROW_STRIDE + positions_N[:, None] + 1
     bits_NK = seed_N[:, None] + counters_NK * _signed(GOLDEN_GAMMA)

@@ -10,7 +10,7 @@
 namespace dragoman {
 
 // SplitMix64 (https://doi.org/10.1145/2660193.2660195): a number in [0, 1) that depends on seed, sample and position
-// only. model/decoding/random_numbers.py computes the same.
+// only. model/decoding/pytorch/search/greedy_sample.py computes the same.
 inline float uniform_number(uint64_t seed, uint32_t sample, uint32_t position) {
   uint64_t z = seed + ((uint64_t{sample} << 32) + position + 1) * 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

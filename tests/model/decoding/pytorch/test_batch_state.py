@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
-from model.decoding.pytorch.kv_allocator import KvAllocator
+from model.decoding.pytorch.running_batch import KvAllocator
 from model.decoding.pytorch.slot_options import ALL_RANKS, ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape

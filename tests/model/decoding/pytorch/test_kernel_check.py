@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from model.decoding.pytorch import kernel_check
-from model.decoding.pytorch.kernel_cases import Sizes
-from model.decoding.pytorch.kernel_check import fuse_steps, kernels_work, require_agreement
+from model.decoding.pytorch.kernel_check import Sizes, fuse_steps, kernels_work, require_agreement
 from tests.model.decoding.networks import lively_network
 
 CPU = torch.device("cpu")
@@ -38,7 +37,7 @@ import torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
-from model.decoding.pytorch.kernel_cases import Sizes, cases
+from model.decoding.pytorch.kernel_check import Sizes, cases
 
 TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.bool: "*i1"}
 TYPES[torch.int32] = "*i32"

@@ -1,15 +1,21 @@
 import dataclasses
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
+from model.checkpoint.folder import load_checkpoint
 from model.decode_request import DecodeRequest
-from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.pytorch import torch_runner
+from model.decoding.pytorch.torch_runner import TorchRunner, apply_precision, dtype_of, load_network
 from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError
+from model.errors import ConfigError, DecodingError
+from model.network.quantisation import Int8Linear
+from model.network.transformer import Transformer
+from model.presets import preset
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences
@@ -93,3 +99,38 @@ def test_a_closed_runner_gives_its_pool_back() -> None:
     layers = [weakref.ref(layer) for layer in runner.pool.layers]
     runner.close()
     assert [layer() for layer in layers] == [None] * NETWORK.config.num_decoder_layers
+
+
+CONFIG = preset("small", source_vocab_size=40, target_vocab_size=40, model_dim=32, num_heads=2, ffn_dim=64)
+
+
+def test_types_by_name() -> None:
+    assert dtype_of("float16", "cpu") == torch.float16
+    assert dtype_of("int8", "cpu") == torch.float32
+    assert dtype_of("int8", "cuda:1") == torch.bfloat16
+
+
+def test_only_int8_replaces_layers() -> None:
+    assert not _has_int8(apply_precision(Transformer(CONFIG), "float32"))
+    assert _has_int8(apply_precision(Transformer(CONFIG), "int8"))
+
+
+def test_int8_is_refused_where_it_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_runner, "int8_works", lambda _: False)
+    with pytest.raises(
+        ConfigError, match="`precision` must be auto, float32, bfloat16 or float16 on this cpu"
+    ):
+        apply_precision(Transformer(CONFIG), "int8")
+
+
+def test_a_network_is_loaded_after_the_attention_kernels_are_chosen(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[object] = []
+    monkeypatch.setattr(torch_runner, "choose_attention_kernels", chosen.append)
+    load_network(load_checkpoint(tiny_checkpoint), "cpu", "float32")
+    assert chosen == ["cpu"]
+
+
+def _has_int8(network: Transformer) -> bool:
+    return any(isinstance(module, Int8Linear) for module in network.modules())

@@ -1,3 +1,4 @@
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 
@@ -8,10 +9,10 @@ from torch import Tensor
 from model.decoding.factory import torch_engine
 from model.decoding.pytorch.search.greedy_sample import truncated_weights, uniform_numbers
 from model.decoding.pytorch.slot_options import ActiveFeatures
-from model.decoding.random_numbers import uniform
 from model.decoding.sentence import Sentence
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, TableNetwork, lively_network, request, sentences
+from tests.model.decoding.reference import uniform
 from tests.model.decoding.slots import admitted, option_rows
 
 TABLE = {2: {4: 0.6, 5: 0.4}, 4: {6: 0.55, EOS: 0.45}, 5: {EOS: 1.0}, 6: {7: 0.5, 8: 0.3, EOS: 0.2}}
@@ -149,3 +150,19 @@ def test_draws_are_ranked_finished_first() -> None:
     keys = [(not h.finished, -h.score) for h in result]
     assert keys == sorted(keys)
     assert len({h.finished for h in result}) == 2
+
+
+def test_the_numbers_are_those_of_splitmix64() -> None:
+    """Its first outputs for the seed 1234567, of which the upper 24 bits count."""
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    drawn = [uniform(1234567, 0, position) for position in range(4)]
+    assert drawn == [(number >> 40) / 2**24 for number in published]
+
+
+def test_each_lane_has_its_own_sequence_and_the_largest_seed_works() -> None:
+    places = [(row, position) for row in range(64) for position in range(64)]
+    numbers = [uniform(2**63 - 1, *place) for place in places]
+    assert len(set(numbers)) > 4090
+    assert all(0 <= number < 1 for number in numbers)
+    assert statistics.mean(numbers) == pytest.approx(0.5, abs=0.02)
+    assert statistics.variance(numbers) == pytest.approx(1 / 12, abs=0.01)
