@@ -1,7 +1,16 @@
-"""The command line, one module for each command; a command imports what it needs when it runs.
+"""The command line; a command imports what it needs when it runs.
 
-`main` lists the commands, and `options` declares what several of them take. `dragoman serve` and
-`dragoman key` are in `app`, which adds them by entry points.
+    main          the list of commands, and how an error becomes one line
+    options       what several commands take
+    output_files  files that are written as a whole, or continued
+    translate     translate, also long files and folders
+    evaluate      evaluate; tune has tune
+    train         train, report
+    inspect       inspect, attention
+    editing       average, grow, golden, shortlist
+    conversion    import, export
+
+`dragoman serve` and `dragoman key` are in `app`, which adds them by entry points.
 """
 
 import sys

@@ -20,7 +20,7 @@ import model.checkpoint.importing.formats.hugging_face.folder
 import model.checkpoint.importing.formats.marian.folder
 import model.decoding.factory
 from model.checkpoint.importing.importer import import_model
-from model.cli.import_ import _record
+from model.cli.conversion import _record
 from model.native.binding import load_library
 
 def bytes_of(key):
