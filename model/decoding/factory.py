@@ -259,7 +259,7 @@ def _recorded_runner(
         device,
         max_rows=gpu_rows(max_positions, network.config.target_vocab_size),
         max_positions=max_positions,
-        widths=sorted({*_USUAL_WIDTHS, default_rows}),
+        widths=tuple(sorted({*_USUAL_WIDTHS, default_rows})),
         capacity=GPU_CAPACITY,
         never_produced=never_produced,
         is_fused=is_fused,

@@ -1,8 +1,14 @@
-"""Text in and out: clean-up, documents, token ids, languages; no torch.
+"""Text in and out; no torch.
 
-`sentences` finds where sentences end, and where one that is too long is divided. `tags` sets inline tags in
-a translation by the alignment of words, and `kept_strings` protects placeholders, addresses and figures.
-`detection` finds the language of a text, also one that no checkpoint reads, with `common_words.txt` for
-short texts (`checkpoints/recipe/common_words.py` writes it); `languages` has codes and names, `scripts`
-writing systems. `casing` handles capitals.
+document         ② ⑧ sentences and the gaps between them; where sentences end
+source_sentence  ③ ⑦ a sentence as the network reads it; casing
+normalisation    clean-up of characters, the same for training and for serving
+tokenizer        text to token ids and back, with SentencePiece; piece_models has other projects' kinds
+tags             sets inline tags in a translation by the alignment of words
+kept_strings     protects placeholders, addresses and figures
+glossary         terms with prescribed translations
+languages        codes, names, capitals and scripts of languages
+detection        finds the language of a text, also one that no checkpoint reads, with `common_words.txt`
+                 for short texts (`checkpoints/recipe/common_words.py` writes it)
+formats/         the texts of files: HTML, Office, subtitles, XLIFF, Markdown
 """

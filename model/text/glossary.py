@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.errors import InputError
+from model.text.languages import UNSPACED_LETTER
 from model.text.normalisation import clean
-from model.text.scripts import UNSPACED_LETTER
 
 if TYPE_CHECKING:
     from model.text.tokenizer import Tokenizer

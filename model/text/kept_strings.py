@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from model.text.scripts import UNSPACED_LETTER, UNSPACED_LETTERS
+from model.text.languages import UNSPACED_LETTER, UNSPACED_LETTERS
 from model.text.tags import KEPT_TAG
 
 # A letter, digit or underscore of a script with spaces between words; no such before, none behind; a space.

@@ -12,8 +12,8 @@ from typing import Protocol, cast
 import sentencepiece
 
 from model.errors import TokenizerError
+from model.text.languages import UNSPACED, letters_of_scripts
 from model.text.normalisation import SPACE, clean, without_controls
-from model.text.scripts import UNSPACED, letters_of_scripts
 
 SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
 _SPECIAL_PIECES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}

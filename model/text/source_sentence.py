@@ -5,21 +5,16 @@ such a sentence is read in lower case, and its translation is written in capital
 """
 
 import dataclasses
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Self
 
-from model.text.casing import (
-    as_read,
-    is_capitalised_word,
-    is_in_capitals,
-    upper,
-    with_capital_initial,
-    with_small_initial,
-)
 from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
+from model.text.languages import canonical_code, lower, upper
 from model.text.normalisation import clean, without_controls
 from model.text.tags import Tag, without_tags
 from model.text.tokenizer import Tokenizer
@@ -28,6 +23,21 @@ Casing = Literal["unchanged", "capitals", "capital_initial"]
 """The casing that was removed from the ids: none; capitals throughout; the first letter's capital."""
 
 _NO_TERMS = Glossary({})
+
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+_SMALL_LETTER = re.compile("[a-z]")
+
+
+_ALWAYS_SMALL = str.maketrans("", "", "ßºª")
+
+
+_LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
+
+
+_CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
 
 @dataclass(frozen=True)
@@ -130,3 +140,44 @@ class SourceSentence:
             language: Code of the target language.
         """
         return with_kept_strings(self.restore_casing(translation, language), self.kept)
+
+
+def is_in_capitals(sentence: str) -> bool:
+    """Returns whether a sentence is written in capitals.
+
+    It has two words in capitals or one of four letters, and no letter that is lower case or caseless.
+    """
+    if _SMALL_LETTER.search(sentence) or any(
+        letter.islower() or unicodedata.category(letter) == "Lo"
+        for letter in sentence.translate(_ALWAYS_SMALL)
+    ):
+        return False
+    words = [word for word in _WORD.findall(sentence) if word.lower() != word]
+    return len(words) > 1 or any(len(word) >= _LONG_WORD for word in words)
+
+
+def as_read(sentence: str, language: str) -> str:
+    """Returns a sentence in capitals with at most its first letter as a capital.
+
+    A lone word gets no capital, except in German, where it is a noun as often as not: in other languages a
+    capital would make it a name.
+    """
+    if len(_WORD.findall(sentence)) == 1 and canonical_code(language) not in _CAPITALISED_NOUNS:
+        return lower(sentence, language)
+    first = next(place for place, letter in enumerate(sentence, start=1) if letter.lower() != letter)
+    return sentence[:first] + lower(sentence[first:], language)
+
+
+def is_capitalised_word(sentence: str) -> bool:
+    """Returns whether a sentence is one word of which only the first letter is a capital."""
+    return sentence.isalpha() and sentence[0].isupper() and sentence[1:].islower()
+
+
+def with_small_initial(text: str, language: str) -> str:
+    """Returns a text with its first letter in lower case."""
+    return lower(text[:1], language) + text[1:]
+
+
+def with_capital_initial(text: str, language: str) -> str:
+    """Returns a text with its first letter as a capital."""
+    return upper(text[:1], language) + text[1:]

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
+from model.text.languages import UNSPACED_LETTERS
 from model.text.normalisation import SPACE
-from model.text.scripts import UNSPACED_LETTERS
 
 MAX_NUMBER: Final = 0x3FFF
 """Largest number of a tag."""

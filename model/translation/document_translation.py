@@ -21,10 +21,9 @@ from model.decode_request import (
     Phrase,
 )
 from model.errors import TextTooLongError
-from model.text.document import Document, Splitting
+from model.text.document import Document, Splitting, middle
 from model.text.glossary import Glossary
 from model.text.languages import canonical_code, known_code
-from model.text.sentences import middle
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation, Translation

@@ -13,7 +13,7 @@ from model.text.formats.markdown import markdown
 from model.text.formats.markup_syntax import HTML
 from model.text.formats.subtitles import subtitles
 from model.text.formats.xliff import xliff
-from model.text.scripts import UNSPACED_LETTER
+from model.text.languages import UNSPACED_LETTER
 
 # Widths at which people and programs break the lines of a paragraph.
 _WIDTHS: Final = range(40, 121)

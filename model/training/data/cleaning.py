@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from model.text.languages import count_words, in_script_of
 from model.text.normalisation import clean
-from model.text.scripts import count_words, in_script_of
 from model.training.config.sections import CleaningConfig
 from model.training.data.corpus import SentencePair
 

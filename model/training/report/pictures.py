@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.checkpoint.folder import Checkpoint
 from model.network.transformer import Transformer
-from model.text.scripts import count_words
+from model.text.languages import count_words
 from model.text.tokenizer import Tokenizer
 from model.training.run_folder.log import Event
 from model.training.validation import Row, TranslatedText

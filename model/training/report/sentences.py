@@ -7,7 +7,7 @@ from itertools import pairwise
 from sacrebleu.metrics.chrf import CHRF
 
 from model.evaluation.scores import TranslationScores, score_translations
-from model.text.scripts import count_words
+from model.text.languages import count_words
 from model.training.validation import TranslatedText
 
 _EDGES = (0, 4, 6, 9, 13, 21, 31, 51, 10**9)

@@ -121,9 +121,7 @@ def test_a_shortlist_is_written_with_its_origin(run: Run, folder: Path, corpus: 
     }
 
 
-def test_a_shortlist_narrows_a_translation_only_where_that_is_asked_for(
-    run: Run, folder: Path, corpus: Path
-) -> None:
+def test_a_shortlist_narrows_a_translation_only_if_asked_for(run: Run, folder: Path, corpus: Path) -> None:
     whole = translation(run, folder)
     assert whole == "Merci."
     corpus.write_text("Thank you.\tBonjour.\n")  # it will not find "Merci" among these

@@ -14,8 +14,7 @@ from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
-from model.text.casing import lower, upper
-from model.text.languages import canonical_code, has_unspaced_sentences, has_unspaced_words
+from model.text.languages import canonical_code, has_unspaced_sentences, has_unspaced_words, lower, upper
 from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, name
 from model.training.data.corpus import SentencePair

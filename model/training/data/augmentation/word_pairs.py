@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
-from model.text.casing import lower, upper
-from model.text.languages import has_unspaced_words
+from model.text.languages import has_unspaced_words, lower, upper
 from model.training.data.corpus import SentencePair
 from model.training.data.lexicon import Lexicon, ParallelIds
 
