@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
-from model.checkpoint.paths import served_folders
+from model.checkpoint.manifest import served_folders
 from model.decoding.device import available_cores, may_have_gpu
 from model.errors import ConfigError
 

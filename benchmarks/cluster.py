@@ -150,7 +150,7 @@ def sleeping_application(settings: Mapping[str, object]) -> object:
 
 
 def _sleeping_backend(settings: "Settings") -> NullBackend:
-    from model.checkpoint.paths import served_folders
+    from model.checkpoint.manifest import served_folders
 
     return NullBackend(served_folders(settings.checkpoint)[0], _SLEEP_SECONDS)
 

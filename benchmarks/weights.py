@@ -10,7 +10,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import save_checkpoint
-from model.checkpoint.paths import checkpoint_folders
+from model.checkpoint.manifest import checkpoint_folders
 from model.config import TransformerConfig
 from model.decode_request import DecodeOptions
 from model.network.layers import FeedForward

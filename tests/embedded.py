@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.checkpoint.paths import checkpoint_folders
+from model.checkpoint.manifest import checkpoint_folders
 
 ROOT = Path(__file__).parents[1]
 (EMBEDDED,) = checkpoint_folders(ROOT / "checkpoints")

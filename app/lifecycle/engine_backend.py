@@ -11,8 +11,7 @@ from app.backend import LoadedModel, Model
 from app.settings import Settings
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import list_checkpoint, load_checkpoint
-from model.checkpoint.manifest import verify_files
-from model.checkpoint.paths import served_folders
+from model.checkpoint.manifest import served_folders, verify_files
 from model.checkpoint.self_test import self_test_sentences
 from model.checkpoint.shortlist import SHORTLIST
 from model.decoding.device import (

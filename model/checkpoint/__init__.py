@@ -7,7 +7,7 @@
     shortlist.safetensors optional: the likely target tokens of each source token    shortlist
     provenance.json       data, steps, scores, self-test sentences, SHA-256 of files manifest, self_test
 
-`folder` reads and writes all of them, `paths` finds folders, `editing` makes checkpoints from others,
+`folder` reads and writes all of them, `manifest` finds folders, `editing` makes checkpoints from others,
 `importing` and `exporting` convert models of other frameworks. A new field of the card is a field of
 `card.ModelCard` with a default, listed in `card._OPTIONAL`, as the cards of older checkpoints lack it.
 

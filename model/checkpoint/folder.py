@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from model.checkpoint.card import ModelCard
 from model.checkpoint.importing.formats import import_advice
 from model.checkpoint.manifest import (
+    CONFIG,
     PROVENANCE,
     check_format_version,
     fingerprint,
@@ -21,7 +22,6 @@ from model.checkpoint.manifest import (
     write_errors,
     write_provenance,
 )
-from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist, write_shortlist
 from model.checkpoint.weights import StorageType, StoredTensors, read_weights, weight_files
 from model.checkpoint.weights_writer import Read, storable, write_weights

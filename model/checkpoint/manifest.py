@@ -1,7 +1,11 @@
-"""ⓕ The two JSON files of a checkpoint folder, and the checksums of all other files."""
+"""ⓕ The two JSON files of a checkpoint folder, the checksums of all other files, and folders found by path.
+
+No torch.
+"""
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from model.checkpoint.card import ModelCard
-from model.checkpoint.paths import CONFIG, good_checkpoint, is_run_folder
+from model.checkpoint.importing.formats import recognise
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
 from model.files import write_text_atomically
@@ -23,6 +27,8 @@ _PARTS = ("format_version", "card", "architecture")
 _MOST_TEXT_BYTES = 2**26
 
 JsonObject = Mapping[str, object]
+CONFIG = "config.json"
+"""The file that makes a folder a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -279,3 +285,58 @@ def _section(content: JsonObject, name: str, *, where: Path | None = None) -> Js
 
 def _to_text(content: JsonObject) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def checkpoint_folders(path: Path) -> list[Path]:
+    """Returns the checkpoint folders of a path, by name: the path itself, or those directly inside it.
+
+    Hidden folders, such as a checkpoint that is being written, and folders of training runs do not count.
+    """
+    if (path / CONFIG).is_file() or not path.is_dir():
+        return [path]
+    return [folder for folder in _configured(path) if not is_run_folder(folder)]
+
+
+def run_folders(path: Path) -> list[Path]:
+    """Returns the folders of training runs directly inside a path, by name."""
+    return [folder for folder in _configured(path) if is_run_folder(folder)]
+
+
+def is_run_folder(path: Path) -> bool:
+    """Returns whether a folder is that of a training run, whose `config.json` is not a checkpoint's."""
+    config = path / CONFIG
+    try:
+        # Reading a pipe would block.
+        content = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "corpora" in content and "format_version" not in content
+
+
+def good_checkpoint(run: Path) -> Path | None:
+    """Returns the best checkpoint of a training run, or else the last; None before the first."""
+    places = (run / "checkpoints" / name for name in ("best", "last"))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _configured(path: Path) -> list[Path]:
+    inside = path.iterdir() if path.is_dir() else ()
+    # pathlib's is_file would raise for a folder that this user may not read, such as lost+found.
+    return sorted(each for each in inside if not each.name.startswith(".") and os.path.isfile(each / CONFIG))
+
+
+def served_folders(paths: Iterable[Path]) -> list[Path]:
+    """Returns the checkpoint folders of several paths; see `checkpoint_folders`.
+
+    Raises:
+        ConfigError: If a path holds no checkpoint.
+    """
+    folders: list[Path] = []
+    for path in paths:
+        inside = checkpoint_folders(path) if path.is_dir() else []
+        if not inside:
+            foreign = recognise(path)
+            advice = f"which `dragoman import` makes of {foreign.title}" if foreign else f"with {CONFIG}"
+            raise ConfigError("checkpoint", f"a checkpoint folder ({advice}), or a folder of them", str(path))
+        folders.extend(inside)
+    return folders

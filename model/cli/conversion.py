@@ -77,7 +77,7 @@ def import_(
 @contextmanager
 def _local(origin: str, revision: str | None) -> Iterator[tuple[Path, dict[str, object]]]:
     """Yields the path of a model, which may have to be downloaded, and what provenance says of the origin."""
-    from model.checkpoint.importing.hub import downloaded, is_hub_name
+    from model.checkpoint.importing.importer import downloaded, is_hub_name
 
     if Path(origin).exists() or not is_hub_name(origin):
         if revision is not None:

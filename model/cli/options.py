@@ -14,7 +14,7 @@ from tqdm import tqdm
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.exporting import DESCRIPTION
 from model.checkpoint.importing.formats import import_advice
-from model.checkpoint.paths import CONFIG, checkpoint_folders, good_checkpoint, run_folders
+from model.checkpoint.manifest import CONFIG, checkpoint_folders, good_checkpoint, run_folders
 from model.cli.main import Misuse
 from model.errors import CheckpointError
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
 from model.evaluation import METRIC_NAMES
-from model.evaluation.held_out import EvaluationText
 from model.evaluation.scores import (
     Estimates,
+    EvaluationText,
     ScoredSentence,
     TranslationScores,
     bootstrap,

@@ -26,10 +26,10 @@ from model.network.decoder_state import (
     StepShape,
     StepView,
 )
-from model.network.embedding import Embedding
 from model.network.initialisation import initialise, meta_init
 from model.network.layers import (
     Attention,
+    Embedding,
     FeedForward,
     JoinedProjection,
     Residual,

@@ -1,6 +1,6 @@
 """① Languages: their codes, also in the forms of other projects, their names, their capitals and scripts.
 
-`fra_Latn`, `fr_XX`, `>>fra<<` and `<2fr>` all mean `fr`. The letters of scripts tell text of another language.
+`fra_Latn`, `fr_XX`, `>>fra<<` and `<2fr>` all mean `fr`. Scripts tell text of another language.
 """
 
 import re

@@ -23,8 +23,7 @@ from model.decoding.factory import native_factory, torch_engine
 from model.decoding.runner import Result
 from model.errors import NativeError, TranslationError
 from model.evaluation import Metric
-from model.evaluation.held_out import HeldOut
-from model.evaluation.scores import TranslationScores, mean_score, score_translations
+from model.evaluation.scores import HeldOut, TranslationScores, mean_score, score_translations
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config.sections import Precision

@@ -20,7 +20,7 @@ from ctranslate2.specs.transformer_spec import (
 from torch import Tensor
 
 from model.checkpoint.folder import Checkpoint
-from model.checkpoint.importing.formats.ctranslate2.network import variable_name
+from model.checkpoint.importing.formats.ctranslate2_network import variable_name
 from model.checkpoint.importing.parameters import Parameter
 from model.checkpoint.importing.vocabulary import NEVER
 from model.config import TransformerConfig

@@ -32,7 +32,7 @@ from transformers import (
 from transformers.utils import logging
 
 from model.checkpoint.folder import Checkpoint
-from model.checkpoint.importing.formats.hugging_face.network import BART, FINAL_BIAS
+from model.checkpoint.importing.formats.hugging_face_network import BART, FINAL_BIAS
 from model.checkpoint.importing.parameters import Parameter
 from model.checkpoint.manifest import write_json
 from model.config import TransformerConfig

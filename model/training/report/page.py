@@ -11,7 +11,7 @@ from typing import Any, Self
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
-from model.checkpoint.paths import is_run_folder
+from model.checkpoint.manifest import is_run_folder
 from model.errors import TrainingError, TranslationError
 from model.evaluation import METRIC_NAMES, Metric
 from model.files import atomic_folder

@@ -22,7 +22,7 @@ import logging
 import weakref
 from pathlib import Path
 
-from model.checkpoint.paths import good_checkpoint, is_run_folder
+from model.checkpoint.manifest import good_checkpoint, is_run_folder
 from model.errors import TrainingError
 
 logger = logging.getLogger(__name__)

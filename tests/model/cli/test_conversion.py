@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.importing.hub import needed_files
+from model.checkpoint.importing.importer import needed_files
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.checkpoint.importing.hub import COMMIT, Hub
 from tests.model.cli.conftest import Run

@@ -6,8 +6,7 @@ import torch
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Result
 from model.errors import DecodingError, NativeError
-from model.evaluation.held_out import HeldOut
-from model.evaluation.scores import TranslationScores
+from model.evaluation.scores import HeldOut, TranslationScores
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config.sections import VocabularyConfig

@@ -1,4 +1,8 @@
-"""The formats that can be imported, and recognition of a path's format. No torch."""
+"""The formats that can be imported, and recognition of a path's format. No torch.
+
+Each format has a module that reads its folders; where the network of a format or its tokenizers need much
+code, they have modules of their own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +36,10 @@ class Format:
 
 
 FORMATS: Sequence[Format] = (
-    Format("marian", "a Marian model", "marian.folder", "*.bin or *.npz with *.spm"),
+    Format("marian", "a Marian model", "marian_folder", "*.bin or *.npz with *.spm"),
     Format("argos", "an Argos package", "argos", "*.argosmodel"),
-    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2.folder", "model.bin with a vocabulary"),
-    Format("hugging-face", "a Hugging Face folder", "hugging_face.folder", "config.json with weights"),
+    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2_folder", "model.bin with a vocabulary"),
+    Format("hugging-face", "a Hugging Face folder", "hugging_face_folder", "config.json with weights"),
     Format(
         "torch",
         "a state dict of torch.nn.Transformer",

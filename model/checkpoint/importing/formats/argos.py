@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.formats.ctranslate2.folder import read_folder
+from model.checkpoint.importing.formats.ctranslate2_folder import read_folder
 from model.checkpoint.importing.languages import Readme, chosen_pairs
 from model.checkpoint.importing.reader import ForeignModel, refusal
 from model.checkpoint.importing.tensors import TemporaryFolder

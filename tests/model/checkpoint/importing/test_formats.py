@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.formats import FORMATS, recognise
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.paths import served_folders
+from model.checkpoint.manifest import served_folders
 from model.cli import main
 from model.errors import CheckpointError, ConfigError
 from tests.model.checkpoint.importing.refusals import refused

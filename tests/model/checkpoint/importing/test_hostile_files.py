@@ -150,7 +150,7 @@ def test_an_unexpected_error_of_a_reader_is_one_line(
         raise KeyError("line\nbreak")
 
     folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
-    monkeypatch.setattr("model.checkpoint.importing.formats.hugging_face.folder.read", fail)
+    monkeypatch.setattr("model.checkpoint.importing.formats.hugging_face_folder.read", fail)
     refused(folder, f"{folder} cannot be read as a Hugging Face folder: KeyError: ")
 
 

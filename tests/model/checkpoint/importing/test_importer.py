@@ -16,8 +16,8 @@ _ROWS, _WIDTH = 40_000, 512
 _PEAK = """
 import sys
 from pathlib import Path
-import model.checkpoint.importing.formats.hugging_face.folder
-import model.checkpoint.importing.formats.marian.folder
+import model.checkpoint.importing.formats.hugging_face_folder
+import model.checkpoint.importing.formats.marian_folder
 import model.decoding.factory
 from model.checkpoint.importing.importer import import_model
 from model.cli.conversion import _record

@@ -10,7 +10,7 @@ import yaml
 
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.formats import recognise
-from model.checkpoint.importing.formats.marian.folder import read, recognises
+from model.checkpoint.importing.formats.marian_folder import read, recognises
 from model.checkpoint.importing.importer import import_model
 from model.checkpoint.importing.reader import ForeignModel
 from model.errors import CheckpointError

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.checkpoint.importing.formats.marian.folder import read
+from model.checkpoint.importing.formats.marian_folder import read
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing import refusals
 from tests.model.checkpoint.importing.marian.folders import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.formats.marian.binary_files import (
+from model.checkpoint.importing.formats.marian_binary_files import (
     ZSTANDARD,
     MarianFile,
     is_marian_file,
@@ -18,7 +18,7 @@ from model.checkpoint.importing.formats.marian.binary_files import (
     read_yaml,
     unpacked,
 )
-from model.checkpoint.importing.formats.marian.network import MarianNetwork
+from model.checkpoint.importing.formats.marian_network import MarianNetwork
 from model.checkpoint.importing.languages import chosen_pairs, language_tags
 from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, refusal
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists

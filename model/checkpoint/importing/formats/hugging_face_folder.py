@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.formats.hugging_face.network import DEFAULTS, Network, read_network
-from model.checkpoint.importing.formats.hugging_face.tokenizers import (
+from model.checkpoint.importing.formats.hugging_face_network import DEFAULTS, Network, read_network
+from model.checkpoint.importing.formats.hugging_face_tokenizers import (
     SETTINGS,
     ModelFacts,
     present,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint.paths import (
+from model.checkpoint.manifest import (
     checkpoint_folders,
     good_checkpoint,
     is_run_folder,

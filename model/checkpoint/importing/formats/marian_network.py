@@ -12,7 +12,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.formats.marian.binary_files import CONFIGURATION, MarianFile
+from model.checkpoint.importing.formats.marian_binary_files import CONFIGURATION, MarianFile
 from model.checkpoint.importing.parameters import Parameter, Table, in_layers, read_parameters
 from model.checkpoint.importing.reader import Fields, network_config
 from model.checkpoint.importing.tensors import Part

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.formats.ctranslate2.model_file import BinaryModel
+from model.checkpoint.importing.formats.ctranslate2_folder import BinaryModel
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,

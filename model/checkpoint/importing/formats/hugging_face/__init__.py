@@ -1,1 +1,0 @@
-"""Hugging Face's folders: `folder` reads one, with the networks of its families and their tokenizers."""

@@ -1,1 +1,0 @@
-"""Marian's models: `folder` reads the files of one, with the binary files and the network in them."""
