@@ -15,17 +15,15 @@ from model.errors import DivergenceError, TrainingError
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config.train_config import TrainConfig, require_one_vocabulary
+from model.training.data.augmentation.piece_dropout import PieceDropouts
 from model.training.data.batches import BatchStream
-from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
-from model.training.distributed.device import choose_device, require_batches_for_all
-from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.distributed.world import SINGLE_PROCESS, World, choose_device, require_batches_for_all
 from model.training.optimisation.measurements import expected_minutes, measured_peak
 from model.training.optimisation.step import Updater
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
-from model.training.run_folder.provenance import RunDescription, describe_data
 from model.training.run_folder.state import is_resumable, seed_everything
-from model.training.run_folder.writer import RunWriter
+from model.training.run_folder.writer import RunDescription, RunWriter, describe_data
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.validation import Validator, new_decoder
 from model.training.warm_start import require_start, start_from

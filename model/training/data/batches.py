@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from model.errors import CorpusError
 from model.training.config.sections import BatchConfig
+from model.training.data.augmentation.piece_dropout import PieceDropouts, VariedRows
 from model.training.data.dataset import Indices, Lengths, PairDataset
-from model.training.data.piece_dropout import PieceDropouts, VariedRows
 from model.validators import require, require_integer
 
 Item = TypeVar("Item")

@@ -1,1 +1,1 @@
-"""The HTML report of a run: `page` reads the run's folder, `pictures` draws, `sentences` compares."""
+"""The HTML report of a run: `page` reads the run's folder and compares sentences, `pictures` draws."""

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from model.text.tokenizer import Tokenizer
 from model.training.config.sections import BatchConfig, CleaningConfig
-from model.training.data.batches import BatchStream
-from model.training.data.dataset import PairDataset, Rows
-from model.training.data.piece_dropout import (
+from model.training.data.augmentation.piece_dropout import (
     PieceDropout,
     PieceDropouts,
     ScoredPieces,
     VariedRows,
     finer_cuts,
 )
+from model.training.data.batches import BatchStream
+from model.training.data.dataset import PairDataset, Rows
 from model.training.data.tokenisation import prepare
 from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
