@@ -23,8 +23,7 @@ from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turn
 from benchmarks.weights import FIRST_WORD, SHAPES, untrained_network
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
-from model.training.config.sections import BatchConfig, OptimisationConfig, Precision, RunConfig
-from model.training.config.train_config import TrainConfig
+from model.training.config_sections import BatchConfig, OptimisationConfig, Precision, RunConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.dataset import Lengths
 from model.training.distributed.world import tune_cpu
@@ -32,6 +31,7 @@ from model.training.optimisation.measurements import measured_peak, operations_o
 from model.training.optimisation.objective import Smoothing
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.step import Updater, autocast, sequence_loss
+from model.training.train_config import TrainConfig
 
 WARM_UP = 2
 """Batches that are trained on before any is timed."""

@@ -11,11 +11,10 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import save_checkpoint
 from model.checkpoint.manifest import checkpoint_folders
-from model.config import TransformerConfig
+from model.config import TransformerConfig, preset
 from model.decode_request import DecodeOptions
 from model.network.layers import FeedForward
 from model.network.transformer import Transformer
-from model.presets import preset
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 
 (EMBEDDED,) = checkpoint_folders(Path(__file__).parents[1] / "checkpoints")

@@ -90,6 +90,6 @@ def test_what_needs_torch_says_so(
 
 def test_a_pickle_is_not_read(tmp_path: Path) -> None:
     program = "from pathlib import Path\n"
-    program += "from model.checkpoint.importing.state_dict import unpickle\n"
+    program += "from model.checkpoint.importing.tensors import unpickle\n"
     program += "unpickle(Path('pytorch_model.bin'), Path())"
     assert f"reading the pickle pytorch_model.bin {MISSING}" in run(tmp_path, "-c", program)[1]

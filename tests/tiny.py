@@ -12,10 +12,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import save_checkpoint
-from model.config import TransformerConfig
+from model.config import TransformerConfig, preset
 from model.decode_request import DecodeOptions
 from model.network.transformer import Transformer
-from model.presets import preset
 from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags, write_tokenizer
 
 Pairs = Sequence[tuple[str, str]]

@@ -259,7 +259,7 @@ def _read_all(
     progress: Callable[[int], object],
 ) -> "Iterator[ParallelIds]":
     """Yields the token ids of every direction that the checkpoint translates, some lines at a time."""
-    from model.training.config.sections import CorpusConfig
+    from model.training.config_sections import CorpusConfig
     from model.training.data.corpus import read_pairs
 
     for forward, file in corpora:

@@ -138,7 +138,7 @@ class TextOptions:
         source_column: int = 1,
         target_column: int = 2,
     ) -> EvaluationText:
-        from model.training.config.sections import CorpusConfig
+        from model.training.config_sections import CorpusConfig
         from model.training.data.corpus import read_pairs
 
         corpus = CorpusConfig(

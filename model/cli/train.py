@@ -15,9 +15,9 @@ import click
 
 from model.cli.main import Failure
 from model.config import FORMER_FIELDS, TransformerConfig
-from model.training.config.sections import choices, field_docs, value_kinds
-from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig, load_train_config
+from model.training.config_sections import choices, field_docs, value_kinds
 from model.training.distributed import is_distributed
+from model.training.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig, load_train_config
 
 if TYPE_CHECKING:
     from model.training.distributed.world import World
@@ -56,7 +56,7 @@ def train_options() -> list[click.Parameter]:
     options = [_list_option(name, docs[name]) for name in LISTS]
     for section, cls in get_type_hints(TrainConfig).items():
         if section == "network":
-            options.append(_option(section, "preset", str, "small", "A name of model.presets."))
+            options.append(_option(section, "preset", str, "small", "A name of model.config."))
             options += _options(section, TransformerConfig, FROM_THE_TOKENIZER, show_defaults=False)
             for name, fields in FORMER_FIELDS.items():
                 options.append(_option(section, name, bool, None, f"Former name of {' and '.join(fields)}."))

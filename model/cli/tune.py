@@ -130,7 +130,7 @@ def _refuse_beside_corpus(languages: Languages, reference_file: str | None) -> N
 def _text(
     source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
 ) -> "HeldOut":
-    from model.training.config.sections import CorpusConfig
+    from model.training.config_sections import CorpusConfig
     from model.training.data.corpus import held_out_texts
 
     # These codes only name the columns; the languages are detected afterwards.
@@ -145,7 +145,7 @@ def _text(
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
     """Reads the directions of tab-separated files that the checkpoint translates."""
     from model.text.detection import are_exchanged
-    from model.training.config.sections import CorpusConfig
+    from model.training.config_sections import CorpusConfig
     from model.training.data.corpus import held_out_texts, read_pairs
 
     columns = []

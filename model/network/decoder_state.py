@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from model.network.triton_ops.attention import BlockTables
+from model.network.triton_ops.layers import BlockTables
 
 # Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
 # target of writes of padding and of slots that are not live.

@@ -17,7 +17,7 @@ from model.errors import TextTooLongError
 from model.network.decoder_state import StepView
 from model.network.native_ops import Projection, add_dropped, attend_sentences, dropped, norm_beside
 from model.network.positions import rotate, sinusoids
-from model.network.triton_ops.stream import add_norm, embed
+from model.network.triton_ops.layers import add_norm, embed
 
 logger = logging.getLogger(__name__)
 

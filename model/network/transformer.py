@@ -41,9 +41,8 @@ from model.network.layers import (
 from model.network.native_ops import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
-from model.network.triton_ops.attention import attend_to_self, attend_to_source
-from model.network.triton_ops.stream import add_norm
-from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
+from model.network.triton_ops.choice import Forbidden, likeliest_tokens
+from model.network.triton_ops.layers import add_norm, attend_to_self, attend_to_source
 from model.validators import require, require_given, require_integer, require_number
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 from model.errors import DivergenceError, TrainingError
-from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.measurements import Measurements, Update
@@ -23,6 +22,7 @@ from model.training.run_folder.state import (
     restore_random_state,
 )
 from model.training.run_folder.writer import RunWriter
+from model.training.train_config import TrainConfig
 from model.training.validation import EarlyStopping, Validator
 
 EndReason = Literal["max_steps", "max_minutes", "max_epochs", "early_stopping", "interrupted"]

@@ -26,7 +26,7 @@ from model.evaluation import Metric
 from model.evaluation.scores import HeldOut, TranslationScores, mean_score, score_translations
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import Precision
+from model.training.config_sections import Precision
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.objective import Smoothing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.network.parameters import count_parameters, parameter_shapes
-from model.training.config.train_config import TrainConfig, load_train_config
+from model.training.train_config import TrainConfig, load_train_config
 from tests.embedded import RECIPE, ROOT
 
 FILES = (RECIPE / "first.toml", RECIPE / "second.toml")

@@ -4,8 +4,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from model.config import TransformerConfig
-from model.presets import PRESETS
+from model.config import PRESETS, TransformerConfig
 
 ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")

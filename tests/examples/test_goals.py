@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
-from model.training.config.train_config import TrainConfig, load_train_config
+from model.training.train_config import TrainConfig, load_train_config
 from tests.model.training.parallel_text import made_up_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from model.checkpoint.folder import load_checkpoint
 from model.training.run import open_run
-from model.training.run_folder.log import RunLog
+from model.training.run_folder.folder import RunLog
 from model.training.run_folder.state import load_run_state
 from tests.app.remote import ROOT
 from tests.model.training.tiny_runs import tiny_run

@@ -23,14 +23,14 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows, Slot
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, SlotTensors, StepShape
 from model.network.transformer import Transformer
-from model.network.triton_ops.record import (
+from model.network.triton_ops.choice import (
     BeamTensors,
+    Forbidden,
     GreedyTensors,
     StepTensors,
     record_beams,
     record_greedy,
 )
-from model.network.triton_ops.vocabulary import Forbidden
 
 
 @dataclass(frozen=True)

@@ -23,24 +23,26 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.layers import FeedForward, layer_norm
 from model.network.transformer import Transformer
-from model.network.triton_ops.attention import (
-    BlockTables,
-    Pool,
-    attend_to_self,
-    attend_to_source,
-    reference_attention,
-)
-from model.network.triton_ops.record import (
+from model.network.triton_ops.choice import (
     BeamTensors,
+    Forbidden,
     GreedyTensors,
     StepTensors,
     flat,
+    likeliest_tokens,
     record_beams,
     record_by_parts,
     record_greedy,
 )
-from model.network.triton_ops.stream import add_norm, embed
-from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
+from model.network.triton_ops.layers import (
+    BlockTables,
+    Pool,
+    add_norm,
+    attend_to_self,
+    attend_to_source,
+    embed,
+    reference_attention,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,9 @@
 """The Triton kernels of a decoder step on a GPU, each next to its reference in PyTorch.
 
     kernels     the kernels themselves; the only module that needs Triton
-    attention   attention of one query a row by block tables
-    stream      the embedding, and the addition to the residual stream with the norm after it
-    vocabulary  the likeliest tokens
-    record      what a greedy step and a beam step record of them
+    layers      attention of one query a row by block tables; the embedding; the addition to the residual
+                stream with the norm after it
+    choice      the likeliest tokens, and what a greedy step and a beam step record of them
 
 A kernel is an operator of PyTorch, so that a recording, a profiler or a test sees one operator for it.
 """

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from model.errors import CorpusError
-from model.training.config.sections import BatchConfig
+from model.training.config_sections import BatchConfig
 from model.training.data.augmentation.piece_dropout import PieceDropouts, VariedRows
 from model.training.data.dataset import Indices, Lengths, PairDataset
 from model.validators import require, require_integer

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from model.text.languages import count_words, in_script_of
 from model.text.normalisation import clean
-from model.training.config.sections import CleaningConfig
+from model.training.config_sections import CleaningConfig
 from model.training.data.corpus import SentencePair
 
 _RECENT_LIMIT = 250_000

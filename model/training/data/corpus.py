@@ -13,7 +13,7 @@ from model.errors import CorpusError
 from model.evaluation.scores import HeldOut
 from model.files import decoded_lines
 from model.text.languages import canonical_code
-from model.training.config.sections import CorpusConfig, CorpusFormat
+from model.training.config_sections import CorpusConfig, CorpusFormat
 
 _FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {
     ".csv": "csv",

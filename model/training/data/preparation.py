@@ -14,8 +14,7 @@ from model.evaluation.scores import HeldOut
 from model.files import write_text_atomically
 from model.text.detection import are_exchanged
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import BatchConfig, CleaningConfig, CorpusConfig
-from model.training.config.train_config import TrainConfig
+from model.training.config_sections import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
 from model.training.data.corpus import held_out_texts, read_pairs
@@ -24,6 +23,7 @@ from model.training.data.tokenisation import data_fingerprint, directed_sentence
 from model.training.data.vocabulary import train_tokenizer
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run_folder.folder import RunFolder
+from model.training.train_config import TrainConfig
 
 logger = logging.getLogger(__name__)
 

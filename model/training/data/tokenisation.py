@@ -17,7 +17,7 @@ import numpy as np
 from model.errors import CorpusError
 from model.files import atomic_folder
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
-from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config_sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.alterations import AUGMENTATION_VERSION, Augmenter, Copy
 from model.training.data.cleaning import Cleaner, CleaningReport
 from model.training.data.corpus import SentencePair, corpus_files, read_pairs

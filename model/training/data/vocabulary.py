@@ -20,7 +20,7 @@ from model.text.tokenizer import (
     TokenizerSettings,
     language_tags,
 )
-from model.training.config.sections import VocabularyConfig
+from model.training.config_sections import VocabularyConfig
 from model.training.data.cleaning import CleaningReport, named_counts
 
 _SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from model.network.layers import choose_attention_kernels
-from model.training.config.sections import RunConfig
-from model.training.config.train_config import TrainConfig
+from model.training.config_sections import RunConfig
+from model.training.train_config import TrainConfig
 from model.validators import require
 
 Item = TypeVar("Item")

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.errors import DivergenceError
-from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
 from model.training.data.dataset import PairDataset
+from model.training.train_config import TrainConfig
 
 _FORWARD_AND_BACKWARD = 3
 """The backward pass of a matrix product takes two products of the same size."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.training.config.sections import OptimisationConfig
+from model.training.config_sections import OptimisationConfig
 
 
 def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:

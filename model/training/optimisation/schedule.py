@@ -4,7 +4,7 @@ import logging
 import math
 from dataclasses import dataclass
 
-from model.training.config.sections import RunConfig, ScheduleConfig
+from model.training.config_sections import RunConfig, ScheduleConfig
 from model.validators import require
 
 logger = logging.getLogger(__name__)

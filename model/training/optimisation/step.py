@@ -9,8 +9,7 @@ from torch import Tensor
 
 from model.errors import DivergenceError
 from model.network.transformer import Transformer
-from model.training.config.sections import Precision
-from model.training.config.train_config import TrainConfig
+from model.training.config_sections import Precision
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.measurements import Update, operations_of_batch
@@ -23,6 +22,7 @@ from model.training.optimisation.objective import (
 )
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.schedule import Schedule
+from model.training.train_config import TrainConfig
 
 States = Callable[[Tensor, Tensor], Tensor]
 """Decoder states (N, T, M) of a source and a decoder input."""

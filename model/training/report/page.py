@@ -20,8 +20,7 @@ from model.evaluation.scores import TranslationScores, score_translations
 from model.files import atomic_folder
 from model.text.languages import count_words
 from model.training.report.pictures import draw_attention, write_curves
-from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.log import Event, RunLog, Translations
+from model.training.run_folder.folder import Event, RunFolder, RunLog, Translations
 from model.training.validation import TranslatedText
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from model.checkpoint.folder import Checkpoint
 from model.network.transformer import Transformer
 from model.text.languages import count_words
 from model.text.tokenizer import Tokenizer
-from model.training.run_folder.log import Event
+from model.training.run_folder.folder import Event
 from model.training.validation import Row, TranslatedText
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from model.errors import ConfigError, CorpusError, TrainingError
 from model.files import atomic_folder, restore
-from model.training.config.train_config import TrainConfig
 from model.training.data.preparation import text_fingerprints
 from model.training.run_folder.folder import RunFolder
+from model.training.train_config import TrainConfig
 
 logger = logging.getLogger(__name__)
 

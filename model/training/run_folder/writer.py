@@ -31,13 +31,12 @@ from model.checkpoint.self_test import PROVENANCE_KEY
 from model.config import TransformerConfig
 from model.errors import TrainingError
 from model.files import write_text_atomically
-from model.training.config.sections import CorpusConfig
-from model.training.config.train_config import TrainConfig, paths
+from model.training.config_sections import CorpusConfig
 from model.training.data.corpus import corpus_files
 from model.training.report.page import report_if_possible
-from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.log import Event, Progress, RunLog, Translations
+from model.training.run_folder.folder import Event, Progress, RunFolder, RunLog, Translations
 from model.training.run_folder.state import Position, save_run_state
+from model.training.train_config import TrainConfig, paths
 from model.training.validation import ValidationResult
 
 logger = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from model.checkpoint.manifest import FileRecord, read_records, write_provenance
 from model.checkpoint.weights import StorageType, StoredTensor, open_tensors, read_weights
 from model.checkpoint.weights_writer import Read, storable, write_weights
+from model.config import preset
 from model.errors import CheckpointError
 from model.network.quantisation import quantise_rows
 from model.network.transformer import Transformer
-from model.presets import preset
 
 CONFIG = preset("small", source_vocab_size=50, target_vocab_size=50, model_dim=16, num_heads=2, ffn_dim=32)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from model.cli.train import nested, train_options
-from model.training.config.train_config import TrainConfig
 from model.training.run import open_run
+from model.training.train_config import TrainConfig
 from tests.model.cli.conftest import Run
 from tests.model.training.parallel_text import write_corpus
 from tests.model.training.several_processes import write_toml

@@ -5,8 +5,8 @@ from torch.testing import assert_close
 from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.bert.modeling_bert import BertModel
 
+from model.config import preset
 from model.network.transformer import Transformer
-from model.presets import preset
 from tests.model.reference_networks import copy_bert
 from tests.model.tiny_networks import ids, randomised
 

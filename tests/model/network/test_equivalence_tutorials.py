@@ -14,12 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from model.config import TransformerConfig
+from model.config import TransformerConfig, preset
 from model.network.layers import Attention
 from model.network.parameters import count_parameters, parameter_shapes
 from model.network.positions import sinusoids
 from model.network.transformer import Layer, Transformer
-from model.presets import preset
 from tests.model.reference_networks import copy
 from tests.model.tiny_networks import ids, randomised
 

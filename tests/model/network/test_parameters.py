@@ -6,10 +6,9 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from model.config import TransformerConfig
+from model.config import PRESETS, TransformerConfig
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.transformer import Transformer
-from model.presets import PRESETS
 from tests.model.tiny_networks import tiny_config
 
 VARIANTS: list[Mapping[str, object]] = [

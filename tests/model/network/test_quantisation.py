@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from model.config import preset
 from model.network.quantisation import Int8Linear, int8_product, int8_works, quantise, quantise_rows
 from model.network.transformer import Transformer
-from model.presets import preset
 
 pytestmark = pytest.mark.skipif(
     not int8_works(torch.device("cpu")), reason="this build of PyTorch has no int8 product on the CPU"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.config_sections import CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 

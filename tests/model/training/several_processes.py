@@ -12,10 +12,10 @@ from typing import Any
 
 from torch.distributed import TCPStore
 
-from model.training.config.train_config import TrainConfig
 from model.training.data import tokenisation
 from model.training.distributed.process_group import join_world
 from model.training.run import open_run
+from model.training.train_config import TrainConfig
 from tests.model.training.waiting import PATIENCE_SECONDS
 
 SMALL_CHUNK = 8

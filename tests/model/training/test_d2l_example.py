@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from model.cli import main
 from model.text.tokenizer import TokenizerSettings
-from model.training.config.train_config import load_train_config
+from model.training.train_config import load_train_config
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CONFIG = EXAMPLES / "d2l.toml"

@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.self_test import self_test_sentences
 from model.errors import ConfigError, DivergenceError, TrainingError
-from model.training.config.train_config import TrainConfig
 from model.training.optimisation.step import Update
 from model.training.report.page import write_report
 from model.training.run import Run, open_run
-from model.training.run_folder.log import RunLog
+from model.training.run_folder.folder import RunLog
 from model.training.run_folder.state import load_run_state, save_run_state
 from model.training.run_folder.writer import CheckpointRetention
+from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook
 from model.translation.translator import Translator
 from tests.model.training.conftest import AVERAGED

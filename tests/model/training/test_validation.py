@@ -9,7 +9,7 @@ from model.errors import DecodingError, NativeError
 from model.evaluation.scores import HeldOut, TranslationScores
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import VocabularyConfig
+from model.training.config_sections import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
 from model.training.validation import (
     DirectionResult,

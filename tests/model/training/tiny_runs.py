@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from model.training.config.train_config import TrainConfig
+from model.training.train_config import TrainConfig
 from tests.model.training.parallel_text import write_corpus
 
 _TINY: dict[str, dict[str, Any]] = {

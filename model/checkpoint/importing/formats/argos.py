@@ -13,8 +13,7 @@ from pathlib import Path
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.formats.ctranslate2_folder import read_folder
-from model.checkpoint.importing.languages import Readme, chosen_pairs
-from model.checkpoint.importing.reader import ForeignModel, refusal
+from model.checkpoint.importing.reader import ForeignModel, Readme, chosen_pairs, refusal
 from model.checkpoint.importing.tensors import TemporaryFolder
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError

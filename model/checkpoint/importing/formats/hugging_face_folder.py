@@ -21,14 +21,14 @@ from model.checkpoint.importing.formats.hugging_face_tokenizers import (
     present,
     read_tokenizer,
 )
-from model.checkpoint.importing.languages import Readme
 from model.checkpoint.importing.reader import (
     Fields,
     ForeignModel,
     ForeignText,
+    Readme,
     card_name,
 )
-from model.checkpoint.importing.state_dict import StateDict
+from model.checkpoint.importing.tensors import StateDict
 from model.checkpoint.importing.vocabulary import NEVER
 from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import StoredTensor

@@ -21,8 +21,7 @@ import numpy as np
 
 from model.checkpoint.importing.parameters import Parameter, Table, find_tie, in_layers, read_parameters
 from model.checkpoint.importing.reader import Fields
-from model.checkpoint.importing.state_dict import StateDict
-from model.checkpoint.importing.tensors import Part
+from model.checkpoint.importing.tensors import Part, StateDict
 from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError

@@ -15,14 +15,16 @@ from pathlib import Path
 
 from model.checkpoint.card import Pair, every_pair
 from model.checkpoint.exporting import DESCRIPTION
-from model.checkpoint.importing.languages import (
+from model.checkpoint.importing.reader import (
+    Fields,
+    ForeignText,
     Readme,
     chosen_pairs,
     language_tags,
     named_sides,
+    refusal,
     used_tags,
 )
-from model.checkpoint.importing.reader import Fields, ForeignText, refusal
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError

@@ -19,8 +19,14 @@ from model.checkpoint.importing.formats.marian_binary_files import (
     unpacked,
 )
 from model.checkpoint.importing.formats.marian_network import MarianNetwork
-from model.checkpoint.importing.languages import chosen_pairs, language_tags
-from model.checkpoint.importing.reader import ForeignModel, ForeignText, card_name, refusal
+from model.checkpoint.importing.reader import (
+    ForeignModel,
+    ForeignText,
+    card_name,
+    chosen_pairs,
+    language_tags,
+    refusal,
+)
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.config import TransformerConfig

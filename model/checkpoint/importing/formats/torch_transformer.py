@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.languages import Readme, chosen_pairs
 from model.checkpoint.importing.parameters import (
     Parameter,
     Table,
@@ -37,12 +36,13 @@ from model.checkpoint.importing.reader import (
     Fields,
     ForeignModel,
     ForeignText,
+    Readme,
     card_name,
+    chosen_pairs,
     network_config,
     refusal,
 )
-from model.checkpoint.importing.state_dict import StateDict
-from model.checkpoint.importing.tensors import ForeignTensor, Part
+from model.checkpoint.importing.tensors import ForeignTensor, Part, StateDict
 from model.checkpoint.importing.vocabulary import (
     NEVER,
     SpecialTokens,

@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from model.text.languages import canonical_code, has_unspaced_sentences, has_unspaced_words, lower, upper
-from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.config_sections import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, name
 from model.training.data.corpus import SentencePair
 

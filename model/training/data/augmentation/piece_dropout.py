@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from model.decoding.sentence import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import BatchConfig
+from model.training.config_sections import BatchConfig
 from model.training.data.dataset import Indices, Lengths, Rows
 
 ScoredPieces = Mapping[int, tuple[str, float]]

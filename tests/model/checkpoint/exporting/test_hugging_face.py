@@ -9,8 +9,8 @@ from model.checkpoint.exporting.hugging_face import (
     sines_first,
     suitable_architecture,
 )
+from model.config import preset
 from model.errors import ConfigError
-from model.presets import preset
 from tests.model.tiny_networks import ids, tiny_config, tiny_network
 
 PRE = {"norm_position": "pre", "final_norm": True, "tie": "all"}

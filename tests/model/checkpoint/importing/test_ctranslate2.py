@@ -14,7 +14,8 @@ import sentencepiece
 
 from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.importing.formats.ctranslate2_folder import BinaryModel, recognises
+from model.checkpoint.importing.formats.ctranslate2_folder import recognises
+from model.checkpoint.importing.formats.ctranslate2_network import BinaryModel
 from model.checkpoint.importing.importer import import_model
 from model.decode_request import DecodeOptions
 from model.translation.translator import Translator

@@ -11,8 +11,8 @@ import pytest
 from ctranslate2.converters.transformers import _MODEL_LOADERS
 from transformers import PreTrainedModel
 
-from model.checkpoint.importing.formats.ctranslate2_folder import BinaryModel, read_pieces
-from model.checkpoint.importing.formats.ctranslate2_network import Network
+from model.checkpoint.importing.formats.ctranslate2_folder import read_pieces
+from model.checkpoint.importing.formats.ctranslate2_network import BinaryModel, Network
 from model.checkpoint.importing.vocabulary import (
     SpecialTokens,
     Vocabularies,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.config import ONLY_FOR_TRAINING, TransformerConfig
+from model.config import ONLY_FOR_TRAINING, PRESETS, TransformerConfig, preset
 from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.batch_state import BatchState
@@ -19,7 +19,6 @@ from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
-from model.presets import PRESETS, preset
 from tests.model.decoding.networks import VOCAB, lively_network, request, sentences
 from tests.model.decoding.pytorch.legality import LegalityCheck
 from tests.model.decoding.test_equivalence_reference import OPTIONS

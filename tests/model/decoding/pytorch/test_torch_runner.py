@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from model.checkpoint.folder import load_checkpoint
+from model.config import preset
 from model.decode_request import DecodeRequest
 from model.decoding.pytorch import torch_runner
 from model.decoding.pytorch.torch_runner import TorchRunner, apply_precision, dtype_of, load_network
@@ -15,7 +16,6 @@ from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError
 from model.network.quantisation import Int8Linear
 from model.network.transformer import Transformer
-from model.presets import preset
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences

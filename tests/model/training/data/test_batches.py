@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from model.errors import ConfigError, CorpusError
-from model.training.config.sections import BatchConfig, CleaningConfig
+from model.training.config_sections import BatchConfig, CleaningConfig
 from model.training.data.batches import Batch, BatchStream, Prefetcher, bucketed, plan_epoch
 from model.training.data.dataset import Lengths, PairDataset
 from model.training.data.tokenisation import prepare

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.training.config.sections import CleaningConfig
+from model.training.config_sections import CleaningConfig
 from model.training.data.cleaning import Cleaner, CleaningReport, FingerprintSet
 from model.training.data.corpus import SentencePair
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError
-from model.training.config.sections import CorpusConfig
+from model.training.config_sections import CorpusConfig
 from model.training.data.corpus import SentencePair, corpus_files, held_out_texts, read_pairs
 from tests.model.training.parallel_text import write_corpus
 

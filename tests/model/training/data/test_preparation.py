@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError, TrainingError
-from model.training.config.sections import CorpusConfig
-from model.training.config.train_config import TrainConfig
+from model.training.config_sections import CorpusConfig
 from model.training.data.corpus import read_pairs
 from model.training.data.preparation import _warn_of_exchange, prepare_data, with_held_out_text
 from model.training.run import open_run, prepare_run
 from model.training.run_folder.folder import RunFolder
+from model.training.train_config import TrainConfig
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 

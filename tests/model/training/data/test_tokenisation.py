@@ -11,7 +11,7 @@ import pytest
 
 from model.errors import CorpusError
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.config_sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data import tokenisation
 from model.training.data.cleaning import CleaningReport
 from model.training.data.dataset import INDEX_FILE, PairDataset

@@ -15,7 +15,7 @@ from model.text.tokenizer import (
     Tokenizer,
     TokenizerSettings,
 )
-from model.training.config.sections import VocabularyConfig
+from model.training.config_sections import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs
 

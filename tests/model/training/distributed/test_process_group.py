@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 from torch.distributed import HashStore, PrefixStore
 
-from model.training.config.train_config import TrainConfig
 from model.training.data import tokenisation
 from model.training.distributed import process_group
 from model.training.distributed.process_group import DistributedWorld, rendezvous_prefix
 from model.training.run import open_run
-from model.training.run_folder.log import RunLog
+from model.training.run_folder.folder import RunLog
+from model.training.train_config import TrainConfig
 from tests.model.training.several_processes import (
     CLI,
     SMALL_CHUNK,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.config.sections import RunConfig
+from model.training.config_sections import RunConfig
 from model.training.distributed import is_distributed
 from model.training.distributed.world import (
     SINGLE_PROCESS,

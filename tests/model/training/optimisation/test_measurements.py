@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.errors import DivergenceError
 from model.network.transformer import Transformer
-from model.training.config.sections import BatchConfig
+from model.training.config_sections import BatchConfig
 from model.training.optimisation.measurements import (
     Measurements,
     Update,

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from model.network.transformer import Transformer
-from model.training.config.sections import OptimisationConfig
+from model.training.config_sections import OptimisationConfig
 from model.training.optimisation.optimiser import WeightAverages, build_optimiser, decay_groups
 from tests.model.tiny_networks import tiny_config
 

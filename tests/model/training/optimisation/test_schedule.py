@@ -1,7 +1,7 @@
 import pytest
 
 from model.errors import ConfigError
-from model.training.config.sections import RunConfig, ScheduleConfig, ScheduleForm
+from model.training.config_sections import RunConfig, ScheduleConfig, ScheduleForm
 from model.training.optimisation.schedule import Schedule
 
 WARMUP, PEAK, DIM = 400, 2e-3, 512

@@ -19,8 +19,7 @@ from model.training.report.page import (
     write_report,
 )
 from model.training.run import Run, open_run
-from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.log import RunLog, Translations
+from model.training.run_folder.folder import RunFolder, RunLog, Translations
 from model.training.validation import TranslatedText
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 

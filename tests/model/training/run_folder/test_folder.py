@@ -1,14 +1,25 @@
 """The files of a run, and that nothing else is overwritten."""
 
 import gc
+import logging
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from model.errors import CorpusError, TrainingError
+from model.training.config_sections import RunConfig
 from model.training.run import open_run
-from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.folder import (
+    Progress,
+    RunFolder,
+    RunLog,
+    Translations,
+    completed_share,
+    time_left,
+)
+from model.training.validation import TranslatedText
 from tests.model.training.tiny_runs import tiny_run
 
 
@@ -92,3 +103,103 @@ def test_a_refused_run_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no such file"):
         open_run(config)
     assert folder.exists()
+
+
+def test_events_come_back_in_order_and_by_kind(tmp_path: Path) -> None:
+    log = RunLog(RunFolder(tmp_path))
+    log.record("update", 1, {"loss": 2.5})
+    log.record("validation", 1, {"text": "né"})
+    log.record("update", 2, {"loss": 2.0})
+    assert [event["loss"] for event in log.events("update")] == [2.5, 2.0]
+    assert [event["kind"] for event in log.events()] == ["update", "validation", "update"]
+    assert log.events("validation") == [{"kind": "validation", "step": 1, "text": "né"}]
+
+
+@pytest.mark.parametrize(
+    ("step", "validated_step", "kept"),
+    [
+        (2, 2, [("update", 2), ("validation", 2)]),
+        (4, 2, [("update", 2), ("validation", 2), ("update", 4)]),  # saved before the validation of step 4
+    ],
+)
+def test_rewinding_removes_what_will_be_repeated(
+    tmp_path: Path, step: int, validated_step: int, kept: list[tuple[str, int]]
+) -> None:
+    log = RunLog(RunFolder(tmp_path))
+    for each in (2, 4):
+        log.record("update", each, {})
+        log.record("validation", each, {})
+    log.rewind(step, validated_step)
+    log.record("update", 5, {})
+    assert [(event["kind"], event["step"]) for event in log.events()] == [*kept, ("update", 5)]
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    log = RunLog(RunFolder(tmp_path))
+    log.record("update", 1, {})
+    file.write_text(file.read_text() + '{"kind": "upd')
+    log.rewind(5, validated_step=0)
+    log.record("update", 2, {})
+    assert [event["step"] for event in log.events()] == [1, 2]
+
+
+def test_tensorboard_writes_event_files(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    log = RunLog(RunFolder(tmp_path), tensorboard=True)
+    log.record("update", 1, {"loss": 2.5})
+    log.record("update", 2, {"loss": 2.0, "samples": ["a"]})
+    log.close()
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    points = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert points.Tags()["scalars"] == ["update/loss"]
+    assert [(point.step, point.value) for point in points.Scalars("update/loss")] == [(1, 2.5), (2, 2.0)]
+
+
+def translations(step: int) -> Translations:
+    text = TranslatedText("en", "fr", ("a",), ("b",), (f"translated at {step} · <b>\u2028",))
+    return Translations(step, (text,))
+
+
+@pytest.mark.parametrize(
+    ("validated_step", "left"), [(30, (10, 20)), (20, (10, 20)), (15, (10, None)), (5, (None, None))]
+)
+def test_the_first_and_the_best_translations_are_kept_unless_they_will_be_repeated(
+    tmp_path: Path, validated_step: int, left: tuple[int | None, ...]
+) -> None:
+    log = RunLog(RunFolder(tmp_path))
+    for step, is_best in ((10, True), (20, True), (30, False)):
+        log.keep(translations(step), is_best=is_best)
+    log.rewind(30, validated_step)
+    kept = log.translations("first"), log.translations("best")
+    assert kept == tuple(None if step is None else translations(step) for step in left)
+
+
+def test_the_limit_nearest_to_its_end_says_how_far_the_run_is() -> None:
+    limits = RunConfig(max_steps=100, max_minutes=10, max_epochs=4)
+    assert completed_share(limits, step=10, minutes=5, epoch=1) == 0.5
+    assert completed_share(limits, step=90, minutes=5, epoch=1) == 0.9
+    assert completed_share(limits, step=0, minutes=50, epoch=0) == 1
+
+
+def test_time_left_goes_by_the_pace_since_the_start() -> None:
+    assert time_left(0.5, 0.75, seconds=3725) == "1:02:05"
+    assert time_left(0.0, 1.0, seconds=3725) == "0:00:00"
+
+
+def test_no_pace_no_forecast() -> None:
+    assert time_left(0.5, 0.5, seconds=10) == "?"
+
+
+def test_without_a_terminal_progress_is_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    values = {"loss": 2.5, "learning_rate": 1e-3, "tokens_per_second": 4321.0}
+    progress = Progress(RunConfig(max_steps=10))
+    with caplog.at_level(logging.INFO, "model"), progress.shown():
+        progress.show(5, 0.1, 0.25, values)
+    assert "step 5, epoch 0.25: loss 2.500, rate 1.00e-03, 4,321 tokens/s, ? left" in caplog.text
+
+
+def test_without_standard_error_no_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert Progress(RunConfig(max_steps=10))._bar.disable

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.training.config.sections import AUGMENTATION_KINDS, AugmentationConfig
-from model.training.config.train_config import build
+from model.training.config_sections import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.augmentation.alterations import (
     ALTERATIONS,
     Augmenter,
@@ -22,6 +21,7 @@ from model.training.data.augmentation.alterations import (
     without_final_stop,
 )
 from model.training.data.corpus import SentencePair
+from model.training.train_config import build
 from tests.model.training.parallel_text import made_up_pairs
 
 FRENCH = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.sections import BatchConfig, CleaningConfig
+from model.training.config_sections import BatchConfig, CleaningConfig
 from model.training.data.augmentation.piece_dropout import (
     PieceDropout,
     PieceDropouts,

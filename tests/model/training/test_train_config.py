@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from model.config import preset
 from model.errors import ConfigError
-from model.presets import preset
-from model.training.config.train_config import NetworkConfig, TrainConfig, load_train_config, merged
 from model.training.run_folder.state import seed_everything
+from model.training.train_config import NetworkConfig, TrainConfig, load_train_config, merged
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 

@@ -13,12 +13,11 @@ from typing import Any, Self, TypeVar, cast
 from pydantic import ValidationError
 
 from model.checkpoint.card import ModelCard
-from model.config import FORMER_FIELDS, TransformerConfig
+from model.config import FORMER_FIELDS, TransformerConfig, preset
 from model.decode_request import DecodeOptions
 from model.errors import ConfigError
-from model.presets import preset
 from model.text.languages import is_language_code
-from model.training.config.sections import (
+from model.training.config_sections import (
     AugmentationConfig,
     BatchConfig,
     CardConfig,
@@ -58,7 +57,7 @@ class NetworkConfig:
     """The network: a preset, and fields of TransformerConfig that override it.
 
     Attributes:
-        preset: A name of model.presets.
+        preset: A name of model.config.
         overrides: Fields of TransformerConfig by name.
     """
 

@@ -7,7 +7,7 @@ import pytest
 from model.config import TransformerConfig
 from model.decode_request import DecodeOptions
 from model.errors import ConfigError
-from model.training.config.sections import (
+from model.training.config_sections import (
     BatchConfig,
     CardConfig,
     CleaningConfig,
@@ -22,7 +22,7 @@ from model.training.config.sections import (
     field_docs,
     value_kinds,
 )
-from model.training.config.train_config import TrainConfig, build
+from model.training.train_config import TrainConfig, build
 
 FILE = {"path": "a.tsv", "source_language": "en", "target_language": "fr"}
 

@@ -11,9 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from model.checkpoint.importing import state_dict
-from model.checkpoint.importing.state_dict import StateDict, unpickle
-from model.checkpoint.importing.tensors import Part
+from model.checkpoint.importing import tensors
+from model.checkpoint.importing.tensors import Part, StateDict, unpickle
 from model.errors import CheckpointError
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(3, dtype=torch.bfloat16)}
@@ -55,9 +54,9 @@ def test_tensors_are_kept_bit_by_bit_and_tied_ones_once(tmp_path: Path) -> None:
 def test_a_state_dict_may_stand_among_other_things(
     content: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_dict, "_limit_memory", lambda size: None)  # would limit this process, too
+    monkeypatch.setattr(tensors, "_limit_memory", lambda size: None)  # would limit this process, too
     (tmp_path / "model.pt").write_bytes(saved(content))
-    state_dict.convert_pickle(tmp_path / "model.pt", tmp_path / "result.safetensors")
+    tensors.convert_pickle(tmp_path / "model.pt", tmp_path / "result.safetensors")
     assert load_file(tmp_path / "result.safetensors").keys() == TENSORS.keys()
 
 
@@ -77,10 +76,10 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], bytes], str]] = {
 def test_anything_else_is_refused(
     make: Callable[[Path], bytes], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_dict, "_limit_memory", lambda size: None)  # would limit this process, too
+    monkeypatch.setattr(tensors, "_limit_memory", lambda size: None)  # would limit this process, too
     (tmp_path / "model.pt").write_bytes(make(tmp_path / "proof"))
     with pytest.raises(Exception, match=message):
-        state_dict.convert_pickle(tmp_path / "model.pt", tmp_path / "result")
+        tensors.convert_pickle(tmp_path / "model.pt", tmp_path / "result")
     assert {path.name for path in tmp_path.iterdir()} == {"model.pt"}
 
 
