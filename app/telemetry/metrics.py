@@ -20,6 +20,7 @@ from prometheus_client.samples import Sample
 
 from app.backend import Model
 from app.telemetry.shared_metrics import SharedMetrics
+from model.decoding.runner import Observer
 from model.translation.quality_checks import KINDS, Kind
 
 PREFIX: Final = "dragoman"
@@ -40,7 +41,7 @@ _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Metrics:
+class Metrics(Observer):
     """One application's metrics, in a registry of their own. Times are seconds.
 
     It is also the Observer that the workers give to the engines.

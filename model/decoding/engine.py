@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
+from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner
 from model.decoding.sentence import Sentence, length_bounds
 from model.errors import InputError, TextTooLongError
 from model.validators import require_integer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _UNTIL_ONE_FINISHES = 2**31 - 1
 # Encoding a few sentences at once takes hardly longer than encoding one.
 _REFILL_BELOW = 0.75
-_SILENT = SilentObserver()
+_SILENT = Observer()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,20 +196,10 @@ class NativeRunner:
         self._library = network.binding
         self._address = self._library.session_create(network.address, session)
         self._close = freed_with(self, self._library.session_free, self._address)
-        self._max_rows, self._max_positions = max_rows, max_positions
+        self.max_rows, self.max_positions = max_rows, max_positions
         self._numbers = count()
         self._handles: dict[Sentence, int] = {}
         self._sentences: dict[int, Sentence] = {}
-
-    @property
-    def max_rows(self) -> int:
-        """See Runner."""
-        return self._max_rows
-
-    @property
-    def max_positions(self) -> int:
-        """See Runner."""
-        return self._max_positions
 
     @property
     def num_free_slots(self) -> int:

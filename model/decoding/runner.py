@@ -36,8 +36,8 @@ class Interrupt:
         return ctypes.addressof(self._flag)
 
 
-class Observer(Protocol):
-    """Receives durations and counts from the engine, on the engine's thread."""
+class Observer:
+    """Receives durations and counts from the engine, on the engine's thread; this one ignores them."""
 
     def encoded(self, seconds: float) -> None:
         """One batch was encoded and its decoder state was made."""
@@ -53,19 +53,6 @@ class Observer(Protocol):
 
     def first_token(self, seconds: float) -> None:
         """One sentence got its first token, `seconds` after it was added."""
-
-
-class SilentObserver:
-    """Observes nothing."""
-
-    def encoded(self, seconds: float) -> None:
-        """See Observer."""
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        """See Observer."""
-
-    def first_token(self, seconds: float) -> None:
-        """See Observer."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ class StaticRunner:
         never_produced: Collection[int] = (),
         is_fused: bool = False,
     ) -> None:
-        self._device = torch.device(device)
+        self._device, self.max_rows, self.max_positions = torch.device(device), max_rows, max_positions
         self._encoder = SideEncoder(network, self._device)
         self._exact = TorchRunner(
             network,
@@ -187,16 +187,6 @@ class StaticRunner:
                 state = BatchState(network, decoder_state, never_produced)
                 batch = StaticBatch(state, self._exact.allocator, self._graphs, self._reads)
                 self._fixed[width] = batch
-
-    @property
-    def max_rows(self) -> int:
-        """See Runner."""
-        return self._exact.max_rows
-
-    @property
-    def max_positions(self) -> int:
-        """See Runner."""
-        return self._exact.max_positions
 
     @torch.inference_mode()
     def warm_up(self) -> None:

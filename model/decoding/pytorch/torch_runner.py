@@ -141,21 +141,11 @@ class TorchRunner:
     ) -> None:
         self._is_fused = is_fused
         self._network, self._device = network, torch.device(device)
-        self._max_rows, self._max_positions = max_rows, max_positions
+        self.max_rows, self.max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
         self.pool, self.allocator = network.new_pool(max_positions), KvAllocator(max_positions)
         self._tables = network.position_tables(network.config.max_positions)
         self._batches: dict[int, RunningBatch] = {}
-
-    @property
-    def max_rows(self) -> int:
-        """See Runner."""
-        return self._max_rows
-
-    @property
-    def max_positions(self) -> int:
-        """See Runner."""
-        return self._max_positions
 
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:

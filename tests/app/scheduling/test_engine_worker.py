@@ -26,7 +26,7 @@ from app.scheduling.engine_worker import (
     failure_reason,
 )
 from model.decode_request import DecodeOptions, DecodeRequest
-from model.decoding.runner import Progress, SilentObserver
+from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
 from tests.app.double import DoubleBackend, DoubleEngine
@@ -44,7 +44,7 @@ def engine(backend: DoubleBackend) -> DoubleEngine:
 
 @pytest.fixture
 def batch(engine: DoubleEngine) -> EngineBatch:
-    return EngineBatch(engine, SilentObserver())
+    return EngineBatch(engine, Observer())
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) ->
     """Let its steps find no memory for more than so many sentences."""
     step = engine.step
 
-    def limited(observer: SilentObserver, *, max_steps: int) -> Progress:
+    def limited(observer: Observer, *, max_steps: int) -> Progress:
         if engine.running + len(engine._arrivals) > most:
             engine._arrivals.clear()
             engine._running.clear()
@@ -346,7 +346,7 @@ def test_whatever_raises_each_sentence_has_one_outcome(kinds: list[str], most: i
     backend = DoubleBackend()
     backend.poison = "bad"
     engine = backend.engine("tiny", 0)
-    batch = EngineBatch(engine, SilentObserver())
+    batch = EngineBatch(engine, Observer())
     words = {"good": "w x y", "bad": "bad w x", "gone": "g h i j k"}
     jobs = {
         SentenceJob(
@@ -478,7 +478,7 @@ def dispatcher() -> Dispatcher:
 def worker(dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
     return EngineWorker(
         0,
-        SilentObserver(),
+        Observer(),
         dispatcher,
         on_taken=heard.taken_jobs.append,
         on_stepped=heard.stepped,

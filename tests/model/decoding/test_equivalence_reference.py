@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Phrase
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
-from model.decoding.runner import SilentObserver
+from model.decoding.runner import Observer
 from model.decoding.sentence import length_bounds
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
@@ -50,7 +50,7 @@ def many_requests(seed: int = 5) -> list[DecodeRequest]:
     return [request(source, **options) for source, options in pairs]
 
 
-class RowCounter(SilentObserver):
+class RowCounter(Observer):
     def __init__(self) -> None:
         self.rows: list[int] = []
 
