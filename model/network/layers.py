@@ -392,12 +392,6 @@ _NORMS: Mapping[NormForm, Callable[..., nn.Module]] = {
 }
 
 
-def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
-    """softmax(QKᵀ/√D) by hand, (N, H, Q, S); the reference of the fused kernel."""
-    scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-    return masked_softmax(scores, mask, causal=causal)
-
-
 def masked_softmax(scores: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
     """Softmax over the keys of scores (N, H, Q, S) that a mask, see `Attention.attend`, leaves visible."""
     if causal:

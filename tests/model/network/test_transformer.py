@@ -47,12 +47,6 @@ def test_an_encoder_decoder_does_not_silently_ignore_a_missing_source_or_target(
         tiny_network(num_decoder_layers=0)(ids(2, 7), ids(2, 7))
 
 
-@torch.inference_mode()
-def test_depths_are_chosen_separately() -> None:
-    network = tiny_network(num_encoder_layers=5, num_decoder_layers=1)
-    assert (len(network.encoder.layers), len(network.decoder.layers)) == (5, 1)
-
-
 @UNBOUNDED
 @torch.inference_mode()
 def test_sequences_may_be_longer_than_any_seen_before(positions: str) -> None:

@@ -94,7 +94,7 @@ def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:
     )
 
 
-EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.toml"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
 
 TOML = """
 [[corpora]]
