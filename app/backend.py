@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from model.checkpoint.card import ModelCard
 from model.checkpoint.self_test import SelfTestSentence, require_self_test
 from model.decode_request import DecodeRequest
-from model.decoding.runner import Observer, Progress, SilentObserver
+from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
 from model.text.tokenizer import Tokenizer
@@ -239,7 +239,7 @@ def _decode(engine: Engine, requests: Sequence[DecodeRequest], tokenizer: Tokeni
     sentences = [engine.add(request) for request in requests]
     texts: dict[Sentence, str] = {}
     while not engine.is_idle:
-        for sentence, result in engine.step(SilentObserver(), max_steps=1).finished:
+        for sentence, result in engine.step(Observer(), max_steps=1).finished:
             if isinstance(result, TranslationError):
                 raise result
             texts[sentence] = tokenizer.decode(result[0].token_ids)

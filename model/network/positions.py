@@ -8,32 +8,32 @@ import math
 import torch
 from torch import Tensor
 
-_BASE = 10000.0
-
 
 def sinusoids(
     positions_T: Tensor,
     model_dim: int,
     *,
+    base: float = 10000.0,
     halves: bool = False,
     endpoint: bool = False,
 ) -> Tensor:
     """Position vectors of Vaswani et al. 2017, section 3.5.
 
-    PE[p, 2i] = sin(p / 10000^(2i/M)), PE[p, 2i+1] = cos(p / 10000^(2i/M)).
+    PE[p, 2i] = sin(p / base^(2i/M)), PE[p, 2i+1] = cos(p / base^(2i/M)).
 
     Args:
         positions_T: Positions from 0, of any length, also beyond those seen in training.
         model_dim: M, even.
+        base: n in the formula.
         halves: Put all sines first and all cosines after them, as Marian does.
-        endpoint: Use M − 2 in place of M in the exponent, so that the last frequency is 1/10000.
+        endpoint: Use M − 2 in place of M in the exponent, so that the last frequency is 1/base.
 
     Returns:
         Shape (T, M), float32.
     """
     pairs = torch.arange(0, model_dim, 2, dtype=torch.float32, device=positions_T.device)
     last = model_dim - 2 if endpoint else model_dim
-    angles = positions_T.float()[:, None] * torch.exp(pairs * (-math.log(_BASE) / last))
+    angles = positions_T.float()[:, None] * torch.exp(pairs * (-math.log(base) / last))
     both = torch.cat if halves else _interleave
     return both([angles.sin(), angles.cos()], -1)
 
@@ -42,14 +42,14 @@ def _interleave(columns: list[Tensor], dim: int) -> Tensor:
     return torch.stack(columns, dim).flatten(-2)
 
 
-def rotations(positions_T: Tensor, head_dim: int) -> Tensor:
+def rotations(positions_T: Tensor, head_dim: int, *, base: float = 10000.0) -> Tensor:
     """Cosine and sine of each position's rotation angles (RoPE, https://arxiv.org/abs/2104.09864).
 
     Returns:
         Shape (2, T, D/2), float32: cosines, then sines.
     """
     pairs = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions_T.device)
-    angles = positions_T.float()[:, None] * _BASE ** (-pairs / head_dim)
+    angles = positions_T.float()[:, None] * base ** (-pairs / head_dim)
     return torch.stack([angles.cos(), angles.sin()])
 
 

@@ -11,6 +11,25 @@ from tests.model.tiny_networks import noise, tiny_network
 CLOSE = {"atol": 1e-5, "rtol": 0}
 
 
+def test_sinusoids_at_known_positions() -> None:
+    table_TM = sinusoids(torch.arange(2), 512)
+    assert table_TM[0].tolist() == [0.0, 1.0] * 256
+    assert table_TM[1, 0].item() == pytest.approx(0.8415, abs=5e-5)
+    assert table_TM[1, 1].item() == pytest.approx(0.5403, abs=5e-5)
+
+
+def test_the_4_by_4_table_with_base_100() -> None:
+    table = torch.tensor(
+        [
+            [0.0, 1.0, 0.0, 1.0],
+            [0.84147098, 0.54030231, 0.09983342, 0.99500417],
+            [0.90929743, -0.41614684, 0.19866933, 0.98006658],
+            [0.14112001, -0.9899925, 0.29552021, 0.95533649],
+        ]
+    )
+    torch.testing.assert_close(sinusoids(torch.arange(4), 4, base=100), table, **CLOSE)
+
+
 def test_the_formula_at_every_cell() -> None:
     """One source divides by the reciprocal, another doubles an index that is even already."""
     table_TM = sinusoids(torch.arange(50), 12)
@@ -34,6 +53,17 @@ def test_sinusoids_of_m2m100() -> None:
     network = tiny_network(sinusoid_layout="halves", sinusoid_endpoint=True, sinusoid_offset=2)
     ours = network.source_embedding.added_positions(9, torch.device("cpu"))
     torch.testing.assert_close(ours, theirs(torch.full((1, 9), 5))[0], **CLOSE)
+
+
+@pytest.mark.parametrize("shift", [1, 7, 100])
+def test_a_later_position_is_a_rotation_of_an_earlier_one(shift: int) -> None:
+    """PE[p + k] is linear in PE[p]: each (sine, cosine) pair turns by an angle that only k decides."""
+    dim, earlier = 8, torch.arange(20)
+    pairs = sinusoids(earlier, dim).unflatten(-1, (-1, 2)).double()
+    angles = shift * 10000.0 ** (-torch.arange(0, dim, 2).double() / dim)
+    turn = torch.stack([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], -1).view(-1, 2, 2)
+    turned = torch.einsum("pij,tpj->tpi", turn, pairs).flatten(-2).float()
+    torch.testing.assert_close(turned, sinusoids(earlier + shift, dim), **CLOSE)
 
 
 def test_rotation_is_a_product_of_complex_numbers() -> None:
