@@ -98,7 +98,7 @@ class Checkpoint(ListedCheckpoint):
         import torch
         from torch import nn
 
-        from model.network.initialisation import meta_init
+        from model.network.layers import meta_init
         from model.network.transformer import Transformer
 
         with meta_init():

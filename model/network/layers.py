@@ -1,16 +1,22 @@
-"""The parts of the network: embeddings, attention, feed-forward, residual, layer norm, dropout.
+"""The parts of the network: embeddings, attention, feed-forward, residual, norm, dropout; initial values.
+
+Modules draw initial values when they are constructed. On the meta device the draws need PyTorch's reference
+implementations, whose import takes longer than the rest of the start; `meta_init` skips them.
 
 Shapes: N sentences (slots), K hypotheses, T positions, Q queries, S keys, H heads, D head dim, M model dim.
 """
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from model.config import Activation, NormForm, TransformerConfig
 from model.errors import TextTooLongError
@@ -66,6 +72,64 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
     levels = draws.view(torch.int16)[: like.numel()].view(like.shape)
     scale = _LEVELS / (_LEVELS - dropped) if dropped < _LEVELS else 0.0
     return (levels >= dropped - _LEVELS // 2).to(like.dtype).mul_(scale)
+
+
+class Embedding(nn.Module):
+    """Tokens and their positions: dropout(norm?(scale · E[token] + P[position]))."""
+
+    def __init__(self, rows: int, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.scale = math.sqrt(config.model_dim)
+        self.tokens = nn.Embedding(rows, config.model_dim)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.max_positions, config.model_dim)
+        self.norm = (
+            layer_norm(config, config.embedding_norm_epsilon) if config.embedding_norm else nn.Identity()
+        )
+        self.dropout = Dropout(config.embedding_dropout)
+
+    def forward(self, ids_NT: Tensor) -> Tensor:
+        """(N, T) ids to (N, T, M) states."""
+        return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
+
+    def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
+        """(N, K) ids at each slot's position to (N, K, M) states."""
+        if view.tables is None:
+            return self._finish(ids_NK, view.added)
+        scale = self.scale if self.config.scale_embeddings else 1.0
+        states_NKM = embed(ids_NK, self.tokens.weight, scale, view.tables.positions_N, view.position_table)
+        return self.norm(states_NKM)  # type: ignore[no-any-return]
+
+    def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
+        states: Tensor = self.tokens(ids)
+        if self.config.scale_embeddings:
+            states = states * self.scale
+        if added is not None:
+            states = states + added
+        result: Tensor = self.dropout(self.norm(states))
+        return result
+
+    def added_positions(self, length: int, device: torch.device) -> Tensor | None:
+        """Returns the vectors of positions 0…length−1, (length, M); None where order enters in the attention.
+
+        Raises:
+            TextTooLongError: If positions are learned and there are fewer of them.
+        """
+        config = self.config
+        if config.positions == "learned":
+            if length > config.max_positions:
+                raise TextTooLongError("sequence", "max_positions", config.max_positions, length)
+            return self.positions.weight[:length]
+        if config.positions == "sinusoidal":
+            table = sinusoids(
+                torch.arange(length, device=device) + config.sinusoid_offset,
+                config.model_dim,
+                halves=config.sinusoid_layout == "halves",
+                endpoint=config.sinusoid_endpoint,
+            )
+            return table.to(self.tokens.weight.dtype)
+        return None
 
 
 class JoinedProjection:
@@ -430,59 +494,50 @@ def choose_attention_kernels(device: torch.device | str) -> None:
     logger.info("attention on %s by one of: %s", device, names)
 
 
-class Embedding(nn.Module):
-    """Tokens and their positions: dropout(norm?(scale · E[token] + P[position]))."""
+def initialise(network: nn.Module, config: TransformerConfig) -> None:
+    """Draw all weights anew, as `config.initialisation` says; biases become 0.
 
-    def __init__(self, rows: int, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.scale = math.sqrt(config.model_dim)
-        self.tokens = nn.Embedding(rows, config.model_dim)
-        if config.positions == "learned":
-            self.positions = nn.Embedding(config.max_positions, config.model_dim)
-        self.norm = (
-            layer_norm(config, config.embedding_norm_epsilon) if config.embedding_norm else nn.Identity()
-        )
-        self.dropout = Dropout(config.embedding_dropout)
+    `xavier`: uniform for every projection (each of a fused pair on its own), N(0, 1/M) for tokens.
+    `normal`: N(0, 0.02), and 0.02 / sqrt(2 × layers) where a block writes to the residual stream.
+    """
+    depth = config.num_encoder_layers + config.num_decoder_layers
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear):
+            _initialise_linear(name, module, config, depth)
+        elif isinstance(module, nn.Embedding):
+            scaled = config.initialisation == "xavier"
+            nn.init.normal_(module.weight, std=config.model_dim**-0.5 if scaled else 0.02)
 
-    def forward(self, ids_NT: Tensor) -> Tensor:
-        """(N, T) ids to (N, T, M) states."""
-        return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
 
-    def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
-        """(N, K) ids at each slot's position to (N, K, M) states."""
-        if view.tables is None:
-            return self._finish(ids_NK, view.added)
-        scale = self.scale if self.config.scale_embeddings else 1.0
-        states_NKM = embed(ids_NK, self.tokens.weight, scale, view.tables.positions_N, view.position_table)
-        return self.norm(states_NKM)  # type: ignore[no-any-return]
+def _initialise_linear(name: str, linear: nn.Linear, config: TransformerConfig, depth: int) -> None:
+    if config.initialisation == "xavier":
+        for part in linear.weight.chunk(2 if name.endswith("key_value") else 1):
+            nn.init.xavier_uniform_(part)
+    else:
+        writes_residual = name.endswith(".output")
+        nn.init.normal_(linear.weight, std=0.02 / math.sqrt(2 * depth) if writes_residual else 0.02)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
 
-    def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
-        states: Tensor = self.tokens(ids)
-        if self.config.scale_embeddings:
-            states = states * self.scale
-        if added is not None:
-            states = states + added
-        result: Tensor = self.dropout(self.norm(states))
-        return result
 
-    def added_positions(self, length: int, device: torch.device) -> Tensor | None:
-        """Returns the vectors of positions 0…length−1, (length, M); None where order enters in the attention.
+@contextmanager
+def meta_init() -> Iterator[None]:
+    """Modules constructed inside have parameters of the right shape and type, without memory or values."""
+    with torch.device("meta"), _SkipInitialisation():
+        yield
 
-        Raises:
-            TextTooLongError: If positions are learned and there are fewer of them.
-        """
-        config = self.config
-        if config.positions == "learned":
-            if length > config.max_positions:
-                raise TextTooLongError("sequence", "max_positions", config.max_positions, length)
-            return self.positions.weight[:length]
-        if config.positions == "sinusoidal":
-            table = sinusoids(
-                torch.arange(length, device=device) + config.sinusoid_offset,
-                config.model_dim,
-                halves=config.sinusoid_layout == "halves",
-                endpoint=config.sinusoid_endpoint,
-            )
-            return table.to(self.tokens.weight.dtype)
-        return None
+
+class _SkipInitialisation(TorchFunctionMode):
+    """Skips the functions of `torch.nn.init`."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 (PyTorch's signature)
+        values = dict(kwargs or {})
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return values.get("tensor", args[0] if args else None)
+        return function(*args, **values)

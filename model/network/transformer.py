@@ -26,7 +26,6 @@ from model.network.decoder_state import (
     StepShape,
     StepView,
 )
-from model.network.initialisation import initialise, meta_init
 from model.network.layers import (
     Attention,
     Embedding,
@@ -34,9 +33,11 @@ from model.network.layers import (
     JoinedProjection,
     Residual,
     SimpleRecurrentUnit,
+    initialise,
     join,
     key_mask,
     layer_norm,
+    meta_init,
 )
 from model.network.native_ops import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes

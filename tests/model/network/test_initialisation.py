@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from model.network.initialisation import meta_init
+from model.network.layers import meta_init
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import ids, noise, tiny_config, tiny_network
 
