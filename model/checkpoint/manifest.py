@@ -304,13 +304,19 @@ def run_folders(path: Path) -> list[Path]:
 
 def is_run_folder(path: Path) -> bool:
     """Returns whether a folder is that of a training run, whose `config.json` is not a checkpoint's."""
-    config = path / CONFIG
+    values = config_values(path)
+    return "corpora" in values and "format_version" not in values
+
+
+def config_values(folder: Path) -> JsonObject:
+    """Returns the content of a folder's `config.json`; empty if that is missing or cannot be read."""
+    config = folder / CONFIG
     try:
         # Reading a pipe would block.
         content = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else None
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and "corpora" in content and "format_version" not in content
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def good_checkpoint(run: Path) -> Path | None:

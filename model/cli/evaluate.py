@@ -25,7 +25,7 @@ from model.cli.options import (
 )
 from model.cli.output_files import is_file_of, written
 from model.errors import CorpusError
-from model.evaluation.scores import EvaluationText
+from model.evaluation import EvaluationText
 
 if TYPE_CHECKING:
     from model.checkpoint.card import Pair

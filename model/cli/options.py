@@ -1,7 +1,6 @@
 """Options that commands share: checkpoint, device, languages, decoding, output folder, progress."""
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from tqdm import tqdm
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.exporting import DESCRIPTION
 from model.checkpoint.importing.formats import import_advice
-from model.checkpoint.manifest import CONFIG, checkpoint_folders, good_checkpoint, run_folders
+from model.checkpoint.manifest import CONFIG, checkpoint_folders, config_values, good_checkpoint, run_folders
 from model.cli.main import Misuse
 from model.errors import CheckpointError
 
@@ -208,30 +207,21 @@ def require_replaceable(output: Path, inputs: Iterable[Path]) -> None:
 
 def _is_ours(folder: Path) -> bool:
     """Returns whether a folder is a checkpoint, even a broken one, or an export."""
-    if (folder / DESCRIPTION).is_file():
-        return True
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(config, dict) and "format_version" in config
+    return (folder / DESCRIPTION).is_file() or "format_version" in config_values(folder)
 
 
-def progress_bar(
-    unit: str, *, total: int | None = None, done: int = 0, wanted: bool | None = None
-) -> "tqdm[None]":
+def progress_bar(unit: str, *, total: int | None = None, wanted: bool | None = None) -> "tqdm[None]":
     """Returns a progress bar, which may be hidden.
 
     Args:
         unit: The unit, in the plural.
         total: The total number, if known.
-        done: The number that is done already.
         wanted: Whether to show the bar; None shows it if standard error is a terminal.
     """
     # Standard error is None if the parent process closed it.
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     shown = is_terminal if wanted is None else wanted and sys.stderr is not None
-    return tqdm(unit=f" {unit}", total=total, initial=done, disable=not shown, file=sys.stderr)
+    return tqdm(unit=f" {unit}", total=total, disable=not shown, file=sys.stderr)
 
 
 def _choice(name: str, values: str, text: str) -> Option:

@@ -22,8 +22,7 @@ from model.cli.options import (
 
 if TYPE_CHECKING:
     from model.checkpoint.card import ModelCard
-    from model.evaluation import Metric
-    from model.evaluation.scores import HeldOut
+    from model.evaluation import HeldOut, Metric
     from model.evaluation.tuning import Trial
 
 LENGTH_PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6, 2.0)

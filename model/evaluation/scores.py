@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import cast
 
 import numpy as np
 from sacrebleu.metrics.base import Metric as SacreMetric
@@ -19,57 +19,11 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from model.errors import ConfigError
-from model.evaluation import Metric
+from model.evaluation import EvaluationText, Metric, References
 from model.text.languages import canonical_code, has_unspaced_words
 
 RESAMPLES = 1000
 _SEED = "SACREBLEU_SEED"
-References = Sequence[Sequence[str | None]]
-"""Columns: the first reference of every sentence, then the second, …; None if a sentence has fewer."""
-
-
-@dataclass(frozen=True)
-class EvaluationText:
-    """Sentences and any number of references for each.
-
-    Attributes:
-        sources: The sentences to translate.
-        references: See `References`.
-    """
-
-    sources: Sequence[str]
-    references: References
-
-    def reversed(self) -> Self:
-        """Returns the text of the other direction: the first references become the sources."""
-        return type(self)([text or "" for text in self.references[0]], [self.sources])
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Sentences of one direction with one reference each.
-
-    Attributes:
-        source_language: Code.
-        target_language: Code.
-        sources: The sentences to translate.
-        references: One for each sentence.
-    """
-
-    source_language: str
-    target_language: str
-    sources: tuple[str, ...]
-    references: tuple[str, ...]
-
-    @property
-    def direction(self) -> tuple[str, str]:
-        """(source, target) codes."""
-        return self.source_language, self.target_language
-
-    @property
-    def pair(self) -> str:
-        """The direction as `source-target`."""
-        return "-".join(self.direction)
 
 
 @dataclass(frozen=True)
@@ -108,15 +62,9 @@ def mean_score(scores: Collection[TranslationScores], metric: Metric) -> float:
     return sum(float(getattr(each, metric)) for each in scores) / len(scores)
 
 
-def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:
-    """Returns sacreBLEU's BLEU for a language.
-
-    Args:
-        target_language: Code; decides how words are counted.
-        for_sentences: Whether to leave out n-grams that are longer than a sentence, so that short sentences
-            do not all score 0.
-    """
-    return BLEU(tokenize=_tokenizer(target_language), effective_order=for_sentences)
+def bleu_metric(target_language: str) -> BLEU:
+    """Returns sacreBLEU's BLEU for a language, whose code decides how words are counted."""
+    return BLEU(tokenize=_tokenizer(target_language))
 
 
 def _tokenizer(language: str) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
-from model.evaluation import METRIC_NAMES
+from model.evaluation import METRIC_NAMES, EvaluationText
 from model.evaluation.scores import (
     Estimates,
-    EvaluationText,
     ScoredSentence,
     TranslationScores,
     bootstrap,

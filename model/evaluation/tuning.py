@@ -13,8 +13,8 @@ from pathlib import Path
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.editing import replace_card
 from model.decode_request import DecodeOptions
-from model.evaluation import Metric
-from model.evaluation.scores import HeldOut, TranslationScores, mean_score, score_translations
+from model.evaluation import HeldOut, Metric
+from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.translation.translator import Translator
 
 

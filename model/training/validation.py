@@ -22,8 +22,8 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.factory import native_factory, torch_engine
 from model.decoding.runner import Result
 from model.errors import NativeError, TranslationError
-from model.evaluation import Metric
-from model.evaluation.scores import HeldOut, TranslationScores, mean_score, score_translations
+from model.evaluation import HeldOut, Metric
+from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config_sections import Precision

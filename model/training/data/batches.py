@@ -304,9 +304,9 @@ class BatchStream(Iterator[Batch]):
         """Passes over the data that were yielded, with the fraction of the current one."""
         return self._epoch + self._next_index / self.num_batches()
 
-    def num_batches(self, epoch: int | None = None) -> int:
-        """Number of batches of an epoch in all processes; of the current epoch if None."""
-        return len(self._epochs.plan(self._epoch if epoch is None else epoch).batches)
+    def num_batches(self) -> int:
+        """Number of batches of the current epoch in all processes."""
+        return len(self._epochs.plan(self._epoch).batches)
 
     def state_dict(self) -> dict[str, int | str]:
         """The exact position, for JSON."""

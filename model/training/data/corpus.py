@@ -10,7 +10,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from model.errors import CorpusError
-from model.evaluation.scores import HeldOut
+from model.evaluation import HeldOut
 from model.files import decoded_lines
 from model.text.languages import canonical_code
 from model.training.config_sections import CorpusConfig, CorpusFormat

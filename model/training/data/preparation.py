@@ -10,7 +10,7 @@ from itertools import islice
 
 import torch
 
-from model.evaluation.scores import HeldOut
+from model.evaluation import HeldOut
 from model.files import write_text_atomically
 from model.text.detection import are_exchanged
 from model.text.tokenizer import Tokenizer

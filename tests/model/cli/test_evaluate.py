@@ -13,7 +13,7 @@ import pytest
 from model.checkpoint.folder import load_checkpoint
 from model.cli.evaluate import ReferenceColumns, TextOptions
 from model.errors import CorpusError
-from model.evaluation.scores import EvaluationText
+from model.evaluation import EvaluationText
 from model.text.detection import has_statistics
 from tests.model.cli.conftest import Run
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from model.decode_request import DecodeOptions
-from model.evaluation.scores import HeldOut
+from model.evaluation import HeldOut
 from model.evaluation.tuning import best_trial, searches, try_searches
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")

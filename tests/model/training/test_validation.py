@@ -6,7 +6,8 @@ import torch
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Result
 from model.errors import DecodingError, NativeError
-from model.evaluation.scores import HeldOut, TranslationScores
+from model.evaluation import HeldOut
+from model.evaluation.scores import TranslationScores
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config_sections import VocabularyConfig
