@@ -197,7 +197,7 @@ def torch_reference(folder: Path, precision: str, threads: int, device: str) -> 
     """On PyTorch, every step at its exact size: what everything else is compared with."""
     import torch
 
-    from model.decoding.pytorch.loading import load_network
+    from model.decoding.pytorch.torch_runner import load_network
 
     torch.set_num_threads(1)
     checkpoint = load_checkpoint(folder)

@@ -21,7 +21,7 @@ from app.scheduling.scheduler import Scheduler
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import ReloadOutcome
 from app.translation.service import TranslationService
-from model.checkpoint.paths import served_folders
+from model.checkpoint.manifest import served_folders
 from model.decoding.device import cuda_graphs, gpu_memory
 from model.errors import ConfigError, TranslationError
 

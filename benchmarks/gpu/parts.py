@@ -14,7 +14,7 @@ import torch
 from torch.profiler import ProfilerActivity
 from torch.profiler import profile as profiled
 
-from model.config import TransformerConfig
+from model.config import TransformerConfig, preset
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.device_use import CudaGraphs
@@ -24,7 +24,6 @@ from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.network.layers import choose_attention_kernels
 from model.network.transformer import Transformer
-from model.presets import preset
 
 Figures = dict[str, float]
 _CAPACITY = 128
@@ -293,10 +292,10 @@ def _run_out_of_memory(
 def update(work: Work) -> Figures:
     """Updates of training in bfloat16: source and target tokens a second, and the share of the peak."""
     from benchmarks.training import pair_batches
-    from model.training.config.sections import Precision, RunConfig
-    from model.training.config.train_config import TrainConfig
+    from model.training.config_sections import Precision, RunConfig
     from model.training.optimisation.measurements import Measurements, measured_peak
     from model.training.optimisation.step import Updater
+    from model.training.train_config import TrainConfig
 
     device = torch.device(work.device)
     precision: Precision = "float32" if work.is_dry else "bfloat16"
