@@ -348,16 +348,6 @@ async def test_models_that_cannot_be_loaded_change_nothing(
         assert await watched.reload() == "1+cccccccc"
 
 
-async def test_models_that_cannot_translate_are_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = edition("b")
-    monkeypatch.setattr(broken.engine("tiny", 0), "step", _raise(CheckpointError("not a number")))
-    async with Watched(tmp_path, edition("a"), broken) as watched:
-        assert await watched.reload() == "1+aaaaaaaa"
-        assert (watched.loads.closed, watched.count("failed")) == ([broken], 1)
-
-
 async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:

@@ -113,16 +113,6 @@ async def test_first_requests_at_once_load_once_and_do_not_hold_up_others(backen
         assert backend.log == ["+ab", "+bc"]
 
 
-async def test_a_load_goes_on_after_the_last_request_has_left(backend: Models) -> None:
-    async with registry_of(backend) as registry:
-        backend.open.clear()
-        with pytest.raises(DeadlinePassedError):
-            await use(registry, "ab", seconds=0.01)
-        backend.open.set()
-        await until(lambda: loaded(registry) == "ab")
-        assert not registry._entries[registry.models[0]].uses
-
-
 async def test_a_failed_load_fails_its_requests_alone_and_is_tried_again_later(
     backend: Models, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
