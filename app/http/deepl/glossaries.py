@@ -94,9 +94,7 @@ async def change(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Rename a glossary, or add entries to it; those of a new language pair as well."""
     received = await receive(request, schemas.DeepLGlossaryChange, texts="")
     terms = _terms(context_of(request), received.body.dictionaries)
-    changed = await _change(
-        request, received.client, name=received.body.name, dictionaries=terms, merges=True
-    )
+    changed = await _change(request, received.client, terms, name=received.body.name, merges=True)
     return _described_multilingual(changed)
 
 
@@ -104,7 +102,7 @@ async def replace_dictionary(request: Request) -> schemas.DeepLDictionary:
     """Replace the entries of a glossary for one language pair."""
     received = await receive(request, schemas.DeepLDictionaryRequest, texts="")
     terms = _terms(context_of(request), [received.body])
-    changed = await _change(request, received.client, dictionaries=terms)
+    changed = await _change(request, received.client, terms)
     (pair,) = terms
     return _dictionary(pair, changed.dictionaries[pair])
 
@@ -115,7 +113,7 @@ async def delete_dictionary(request: Request) -> Response:
     if pair not in glossary.dictionaries:
         raise _not_found()
     client = client_of(request, context_of(request))
-    await _change(request, client, dictionaries={pair: None})
+    await _change(request, client, {pair: None})
     return Response(status_code=204)
 
 
@@ -192,19 +190,14 @@ async def _of_one_pair(request: Request) -> StoredGlossary:
 async def _change(
     request: Request,
     client: str,
+    dictionaries: Mapping[Pair, Glossary | None],
     *,
     name: str | None = None,
-    dictionaries: Mapping[Pair, Glossary | None],
     merges: bool = False,
 ) -> StoredGlossary:
-    work = partial(
-        context_of(request).glossaries.change,
-        client,
-        request.path_params["glossary_id"],
-        name=name,
-        dictionaries=dictionaries,
-        merges=merges,
-    )
+    change = context_of(request).glossaries.change
+    id_ = request.path_params["glossary_id"]
+    work = partial(change, client, id_, dictionaries=dictionaries, name=name, merges=merges)
     glossary = await in_background(work)
     if glossary is None:
         raise _not_found()

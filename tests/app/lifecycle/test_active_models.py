@@ -5,9 +5,10 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -353,18 +354,11 @@ async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
 ) -> None:
     async with Watched(tmp_path, *map(edition, "abc")) as watched:
         (old,) = watched.loads.listed
-        monkeypatch.setattr(old, "close", _raise(OSError("the device is gone")))
+        monkeypatch.setattr(old, "close", Mock(side_effect=OSError("the device is gone")))
         assert await watched.reload() == "1+bbbbbbbb"
         assert await watched.reload() == "1+cccccccc"
     errors = [line["event"] for line in lines() if line["level"] == "error"]
     assert errors == ["a model could not be closed"]
-
-
-def _raise(fault: Exception) -> Callable[..., None]:
-    def fail(*_: object, **__: object) -> None:
-        raise fault
-
-    return fail
 
 
 async def test_the_same_models_change_nothing(tmp_path: Path) -> None:
