@@ -20,13 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import click
 
 from benchmarks.harness.options import counted
 from benchmarks.load.generator import Client, Load, Seen, run
+from benchmarks.load.target import wait_until_ready
 from benchmarks.services.null_backend import NullBackend
 
 if TYPE_CHECKING:
@@ -70,17 +69,15 @@ def main(context: click.Context) -> None:
 @counted("count", 10_000, "Requests.")
 def requests(count: int) -> None:
     """Kill one replica after the other, as soon as all run again, while requests are sent."""
-    bodies = [line.split("\t")[0] for line in _PHRASES.read_text().splitlines()]
     with _cluster() as address, _front(address, _configuration(2)):
-        expected = run(_job(bodies, len(bodies))).answers
-        began = time.monotonic()
-        seen, kills = _while_killing(_job(bodies, count))
+        expected = run(_load()).answers
+        seen, kills = _while_killing(_load(count))
     right = sum(
         each.status == 200 and seen.answers[each.which] == expected[each.which] for each in seen.samples
     )
     slowest = max(each.seconds for each in seen.samples)
     click.echo(
-        f"{right} of {count} answered rightly in {time.monotonic() - began:.0f} s, "
+        f"{right} of {count} answered rightly in {seen.seconds:.0f} s, "
         f"{kills} replicas killed, slowest answer {slowest:.1f} s"
     )
     sys.exit(not (right == count == len(seen.samples) and kills))
@@ -122,7 +119,6 @@ def corpus(lines: int) -> None:
 @counted("count", 400, "Requests for each replica.")
 def replicas(count: int) -> None:
     """Compare two replicas with one, where a sentence takes 50 ms of sleep."""
-    bodies = [line.split("\t")[0] for line in _PHRASES.read_text().splitlines()]
     rates = []
     with _cluster() as address:
         for number in (1, 2):
@@ -130,8 +126,8 @@ def replicas(count: int) -> None:
             for application in configuration["applications"]:
                 application["import_path"] = "benchmarks.cluster:sleeping_application"
             with _front(address, configuration):
-                run(_job(bodies, len(bodies)))
-                seen = run(_job(bodies, number * count))
+                run(_load())
+                seen = run(_load(number * count))
             assert all(each.status == 200 for each in seen.samples)
             rates.append(len(seen.samples) / seen.seconds)
     one, two = rates
@@ -155,9 +151,16 @@ def _sleeping_backend(settings: "Settings") -> NullBackend:
     return NullBackend(served_folders(settings.checkpoint)[0], _SLEEP_SECONDS)
 
 
-def _job(texts: list[str], most: int) -> Load:
+def _load(most: int | None = None) -> Load:
+    """Returns so many requests for phrases, or each phrase once."""
+    texts = [line.split("\t")[0] for line in _PHRASES.read_text().splitlines()]
     bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
-    return Load(client=Client(port=_PORT), bodies=bodies, connections=_CLIENTS, most=most)
+    return Load(
+        client=Client(port=_PORT),
+        bodies=bodies,
+        connections=_CLIENTS,
+        most=len(bodies) if most is None else most,
+    )
 
 
 def _write_corpus(folder: Path, lines: int) -> None:
@@ -216,7 +219,8 @@ def _front(address: str, configuration: dict[str, Any]) -> Iterator[None]:
         [_PROGRAM, "serve", "--ray-address", address, "--port", str(_PORT), "--log-level", "error"]
     )
     try:
-        _wait_for(_is_ready)
+        if not wait_until_ready(f"http://127.0.0.1:{_PORT}", _WAIT_SECONDS):
+            raise TimeoutError
         yield
     finally:
         front.terminate()
@@ -226,15 +230,15 @@ def _front(address: str, configuration: dict[str, Any]) -> Iterator[None]:
     assert status == 0, f"the front ended with {status}"
 
 
-def _while_killing(job: Load) -> tuple[Seen, int]:
+def _while_killing(load: Load) -> tuple[Seen, int]:
     """Returns what the load saw, and how many replicas were killed meanwhile."""
     kills = 0
     with ThreadPoolExecutor(1) as threads:
-        load = threads.submit(run, job)
-        while not load.done():
+        asked = threads.submit(run, load)
+        while not asked.done():
             kills += _kill_a_replica(kills)
             time.sleep(1)
-        return load.result(), kills
+        return asked.result(), kills
 
 
 def _kill_a_replica(number: int) -> bool:
@@ -253,14 +257,6 @@ def _processes(title: str) -> list[int]:
     """Returns the ids of processes by a part of their title."""
     listed = subprocess.run(["ps", "axo", "pid,args"], capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0]) for line in listed.splitlines() if f"ray::{title}" in line]
-
-
-def _is_ready() -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{_PORT}/readyz"):
-            return True
-    except URLError:
-        return False
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import fields
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +25,7 @@ from typing import Final
 
 import click
 
-from benchmarks.harness.options import benchmark, counted
+from benchmarks.harness.options import FOLDER, benchmark, counted
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.timing import percentile
 from benchmarks.load.generator import Client, Load, run_apart
@@ -70,7 +69,9 @@ def _probed(service: Service) -> Iterator[Mapping[str, Sequence[float]]]:
 
     def probe(path: str) -> None:
         while not is_over.wait(_PROBE_PAUSE_SECONDS):
-            waits[path].append(_seconds_for(service, path))
+            began = time.monotonic()
+            is_answered = service.ask(path) > 0
+            waits[path].append(time.monotonic() - began if is_answered else _LONGEST_WAIT)
 
     with ThreadPoolExecutor() as threads:
         probes = [threads.submit(probe, path) for path in waits]
@@ -91,13 +92,14 @@ def _fairness() -> Iterator[Level]:
 def _load(service: Service, scenario: str, *, seconds: int) -> list[Level]:
     """Put a service under a load of `benchmarks.load`."""
     with TemporaryDirectory() as folder:
-        options = {"scenario": scenario, "url": _url(service), "seconds": seconds, "output": folder}
+        options = {"scenario": scenario, "url": service.url, "seconds": seconds, "output": folder}
         command = [sys.executable, "-m", "benchmarks.load", *(f"--{k}={v}" for k, v in options.items())]
         # Its exit status says whether all objectives were met, as the results do.
         subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
         results = json.loads((Path(folder) / f"load-{scenario}.json").read_text(encoding="utf-8"))["results"]
-    names = [field.name for field in fields(Level)]
-    return [Level(**{name: result[name] for name in names}) for result in results]
+    for result in results:
+        del result["kind"], result["is_met"]
+    return [Level(**result) for result in results]
 
 
 def _second_signal() -> Iterator[Level]:
@@ -124,11 +126,9 @@ def _second_signal() -> Iterator[Level]:
 def _descriptors() -> Iterator[Level]:
     """More connections than descriptors."""
     with _service() as service, ExitStack() as crowd:
-        pid = service.process.pid
+        pid, limit = service.process.pid, resource.RLIMIT_NOFILE
         held = len(os.listdir(f"/proc/{pid}/fd"))
-        resource.prlimit(
-            pid, resource.RLIMIT_NOFILE, (held + 8, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1])
-        )
+        resource.prlimit(pid, limit, (held + 8, resource.prlimit(pid, limit)[1]))
         for _ in range(100):
             crowd.enter_context(closing(_connect(service))).sendall(_HALF_A_HEAD)
         time.sleep(0.5)
@@ -176,7 +176,7 @@ def _paths() -> Iterator[Level]:
             for _ in range(count):
                 connection.request("GET", f"/{draw.getrandbits(64):x}")
                 connection.getresponse().read()
-            counts.append(len(scrape(_url(service))))
+            counts.append(len(scrape(service.url)))
         connection.close()
     yield Level(objective="series that 10,000 random paths added", measured=counts[1] - counts[0], limit=0)
 
@@ -192,18 +192,8 @@ OBJECTIVES: Final[Mapping[str, Objective]] = {
 """What is measured, by the name that `--only` takes."""
 
 
-def _url(service: Service) -> str:
-    return f"http://127.0.0.1:{service.port}"
-
-
 def _connect(service: Service) -> socket.socket:
     return socket.create_connection(("127.0.0.1", service.port), timeout=_LONGEST_WAIT)
-
-
-def _seconds_for(service: Service, path: str) -> float:
-    """Seconds until a path is answered; no answer counts as the longest wait."""
-    began = time.monotonic()
-    return time.monotonic() - began if service.ask(path) else _LONGEST_WAIT
 
 
 def _p99(service: Service) -> float:
@@ -229,21 +219,19 @@ def _is_closed(connection: socket.socket) -> bool:
 def _rows(runs: Sequence[Sequence[Level]]) -> Iterator[Row]:
     """One row an objective, with what each run measured."""
     for levels in zip(*runs, strict=True):
-        found = [level.row() for level in levels]
-        figures = {f"run {number + 1}": row["measured"] for number, row in enumerate(found)}
-        verdict = "met" if are_met(levels) else "MISSED"
+        rows = [level.row() for level in levels]
         yield {
-            "objective": found[0]["objective"],
-            "must be": found[0]["must be"],
-            **figures,
-            "verdict": verdict,
+            "objective": rows[0]["objective"],
+            "must be": rows[0]["must be"],
+            **{f"run {number}": row["measured"] for number, row in enumerate(rows, 1)},
+            "verdict": "met" if are_met(levels) else "MISSED",
         }
 
 
 @benchmark
 @counted("runs", 3, "How often each objective is measured.")
 @click.option("--only", multiple=True, type=click.Choice(list(OBJECTIVES)), help="Measure these alone.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for the report.")
+@click.option("--output", type=FOLDER, help="Folder for the report.")
 def main(runs: int, only: Sequence[str], output: Path | None) -> None:
     """Measure the service's objectives in seconds on a machine that does nothing else."""
     report = Report("objectives", {"runs": runs}, [2])
@@ -251,10 +239,7 @@ def main(runs: int, only: Sequence[str], output: Path | None) -> None:
     chosen = only or list(OBJECTIVES)
     measured = [[level for name in chosen for level in OBJECTIVES[name]()] for _ in range(runs)]
     report.add("Objectives", list(_rows(measured)))
-    click.echo(report.markdown())
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "objectives.md").write_text(report.markdown(), encoding="utf-8")
+    report.deliver(output)
     if not all(map(are_met, measured)):
         raise click.exceptions.Exit(1)
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.gpu.predictions import table
 from benchmarks.harness.report import markdown_table
@@ -25,62 +26,54 @@ _ONE_OF_EACH = "--engine=dragoman-torch-float32 --engine=hugging-face-float32 --
 _SECONDS, _DRY_SECONDS = 1200.0, 110.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
-    """One part of a session.
+    """One part of a session."""
 
-    Attributes:
-        seconds: The most that it may take.
-        needs: Packages without which it is left out.
-        full: Options of the benchmark that it is; empty for a part of `benchmarks.gpu.parts`.
-        dry: Options on a CPU.
-    """
-
-    seconds: int
-    needs: Sequence[str] = ()
-    full: str = ""
-    dry: str = ""
+    seconds: int  # the most that it may take
+    needs: str = ""  # packages without which it is left out
+    full: str = ""  # options of the benchmark that it is; empty for a part of `benchmarks.gpu.parts`
+    dry: str = ""  # its options on a CPU
 
 
 SESSION: Mapping[str, Part] = {
-    "smoke": Part(seconds=60),
-    "correctness": Part(seconds=120),
-    "loop": Part(seconds=120),
-    "continuous": Part(seconds=120),
-    "kernels": Part(seconds=90, needs=("triton",)),
-    "update": Part(seconds=150, needs=("click", "numpy", "sentencepiece")),
+    "smoke": Part(60),
+    "correctness": Part(120),
+    "loop": Part(120),
+    "continuous": Part(120),
+    "kernels": Part(90, "triton"),
+    "update": Part(150, "click numpy sentencepiece"),
     "serve": Part(
-        seconds=150,
-        needs=("click", "fastapi", "sentencepiece", "httptools"),
-        full=f"{_BASE} --precision=bfloat16 --workers=1 --concurrency=64 --concurrency=256 --rounds=3",
-        dry=f"{_TINY} --workers=1 --concurrency=2 --seconds=0.3",
+        150,
+        "click fastapi sentencepiece httptools",
+        f"{_BASE} --precision=bfloat16 --workers=1 --concurrency=64 --concurrency=256 --rounds=3",
+        f"{_TINY} --workers=1 --concurrency=2 --seconds=0.3",
     ),
-    "recovery": Part(seconds=120),
-    "profile": Part(seconds=90),
+    "recovery": Part(120),
+    "profile": Part(90),
     "decode": Part(
-        seconds=240,
-        needs=("click", "sentencepiece", "transformers", "ctranslate2"),
-        full=f"{_BASE} --batch-size=1 --batch-size=32 --batch-size=256 --tokens=64 --sentences=512",
-        dry=f"{_TINY} --tokens=8 --batch-size=4 {_ONE_OF_EACH}",
+        240,
+        "click sentencepiece transformers ctranslate2",
+        f"{_BASE} --batch-size=1 --batch-size=32 --batch-size=256 --tokens=64 --sentences=512",
+        f"{_TINY} --tokens=8 --batch-size=4 {_ONE_OF_EACH}",
     ),
     "training": Part(
-        seconds=180,
-        needs=("click", "sentencepiece", "transformers", "sacrebleu"),
-        full=f"{_BASE} --precision=bfloat16 --max-tokens=16384 --compile",
-        dry=f"{_TINY} --precision=float32 --max-tokens=300",
+        180,
+        "click sentencepiece transformers sacrebleu",
+        f"{_BASE} --precision=bfloat16 --max-tokens=16384 --compile",
+        f"{_TINY} --precision=float32 --max-tokens=300",
     ),
 }
 """What a session runs, in this order."""
 
 
-@dataclass(kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a part."""
 
     part: str
     said: str
-    seconds: float
-    figures: Mapping[str, float]
+    seconds: float = 0
+    figures: Mapping[str, float] = {}
 
     @property
     def is_failure(self) -> bool:
@@ -93,7 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     device = "cpu" if asked.dry else "cuda"
     if asked.alone:
-        return _run_here(asked.alone, device, asked.figures)
+        from benchmarks.gpu.parts import PARTS, Work
+
+        figures = PARTS[asked.alone](Work(device=device, is_dry=asked.dry))
+        asked.figures.write_text(json.dumps(figures), encoding="utf-8")
+        return 0
     folder = asked.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     seconds = asked.seconds or (_DRY_SECONDS if asked.dry else _SECONDS)
@@ -121,21 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run_here(name: str, device: str, file: Path) -> int:
-    from benchmarks.gpu.parts import PARTS, Work
-
-    figures = PARTS[name](Work(device=device, is_dry=device == "cpu"))
-    file.write_text(json.dumps(figures), encoding="utf-8")
-    return 0
-
-
 def _run(name: str, device: str, folder: Path, left: float) -> Outcome:
     part, began = SESSION[name], time.monotonic()
-    missing = [package for package in part.needs if find_spec(package) is None]
+    missing = [package for package in part.needs.split() if find_spec(package) is None]
     if missing:
-        return Outcome(part=name, said=f"left out: needs {', '.join(missing)}", seconds=0, figures={})
+        return Outcome(name, f"left out: needs {', '.join(missing)}")
     if left <= 0:
-        return Outcome(part=name, said="not started, no time left", seconds=0, figures={})
+        return Outcome(name, "not started, no time left")
     file = folder / f"{name}.figures.json"
     file.unlink(missing_ok=True)
     if part.full:
@@ -146,7 +135,7 @@ def _run(name: str, device: str, folder: Path, left: float) -> Outcome:
         command = ["benchmarks.gpu", "--alone", name, "--figures", str(file), *flags]
     said = _run_apart(command, min(part.seconds, left), folder / f"{name}.log")
     figures = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return Outcome(part=name, said=said, seconds=time.monotonic() - began, figures=figures)
+    return Outcome(name, said, time.monotonic() - began, figures)
 
 
 def _run_apart(command: Sequence[str], seconds: float, log: Path) -> str:
