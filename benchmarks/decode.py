@@ -261,7 +261,7 @@ def main(
                 runners, notes = _start(field, folder, exports, count, device, running)
                 results += [each for plan in plans for each in measure(plan, runners, timing.rounds)]
             report.notes += notes
-    report.add("Engines", [each.row() for each in results], "speed", results)
+    report.add("Engines", [each.row() for each in results], results)
     report.deliver(timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)

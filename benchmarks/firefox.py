@@ -117,7 +117,7 @@ def main(source_file: Path, lines: int, timing: Timing) -> None:
         }
         for name, each in seconds.items()
     ]
-    report.add(f"{len(texts)} sentences, {words} words", rows, "firefox", [{"seconds": seconds}])
+    report.add(f"{len(texts)} sentences, {words} words", rows, [{"seconds": seconds}])
     report.deliver(timing.output)
 
 

@@ -233,7 +233,7 @@ def main(
             )
             results += measure(services, load, timing.rounds)
     report.add("Ours divided by theirs", _ratios(results, workers, len(specs)))
-    report.add("All services", [each.row() for each in results], "service", results)
+    report.add("All services", [each.row() for each in results], results)
     report.deliver(timing.output)
     is_exact = precision == EXACT and search == "greedy"
     if any(each.is_wrong(is_exact=is_exact) for each in results):

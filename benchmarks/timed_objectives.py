@@ -98,7 +98,7 @@ def _load(service: Service, scenario: str, *, seconds: int) -> list[Level]:
         subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
         results = json.loads((Path(folder) / f"load-{scenario}.json").read_text(encoding="utf-8"))["results"]
     for result in results:
-        del result["kind"], result["is_met"]
+        del result["is_met"]
     return [Level(**result) for result in results]
 
 

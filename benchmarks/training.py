@@ -284,7 +284,7 @@ def main(
         batches, padding = pair_batches(SHAPES[shape], WARM_UP + timing.rounds, max_tokens, timing.seed)
         results += measure(shape, precisions, batches, place, seed=timing.seed, compiled=compiled)
         report.notes.append(f"Padding of {shape}, for both: {padding:.1%} of all positions.")
-    report.add("Training step", [each.row() for each in results], "training step", results)
+    report.add("Training step", [each.row() for each in results], results)
     report.deliver(timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)

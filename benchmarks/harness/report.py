@@ -34,13 +34,10 @@ class Report:
         self._results: list[Mapping[str, object]] = []
         self._load_before = os.getloadavg()[0]
 
-    def add(self, title: str, rows: Sequence[Row], kind: str = "", results: Sequence[Any] = ()) -> None:
+    def add(self, title: str, rows: Sequence[Row], results: Sequence[Any] = ()) -> None:
         """Add a table of rows with equal headings, and the results behind it, dataclasses or mappings."""
         self._tables[title] = rows
-        self._results += [
-            {"kind": kind, **(each if isinstance(each, Mapping) else dataclasses.asdict(each))}
-            for each in results
-        ]
+        self._results += [each if isinstance(each, Mapping) else dataclasses.asdict(each) for each in results]
 
     def markdown(self) -> str:
         """The machine, the notes and the tables."""

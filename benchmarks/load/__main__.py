@@ -81,7 +81,7 @@ def main(
     except (OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
     results = [{**vars(level), "is_met": level.is_met} for level in levels]
-    report.add("Objectives", [level.row() for level in levels], "objective", results)
+    report.add("Objectives", [level.row() for level in levels], results)
     report.deliver(output)
     sys.exit(not are_met(levels))
 

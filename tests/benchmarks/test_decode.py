@@ -20,8 +20,7 @@ FIELD = ("dragoman-native-int8", "dragoman-torch-float32", *PEERS)
 def test_all_engines_translate_alike_in_float32(tmp_path: Path) -> None:
     sizes = ["--batch-size", "2", "--sentences", "3", "--tokens", "6"]
     chosen = [option for name in FIELD for option in ("--engine", name)]
-    results = run(main, tmp_path, "--shape", "tiny", *sizes, *chosen, name="decode")["results"]
-    speeds = [result for result in results if result["kind"] == "speed"]
+    speeds = run(main, tmp_path, "--shape", "tiny", *sizes, *chosen, name="decode")["results"]
     assert len(speeds) == len(choose(FIELD, "cpu")[0]) * 2
     for result in speeds:
         assert len(result["seconds"]) == 1
@@ -37,8 +36,7 @@ def test_a_checkpoint_translates_a_users_text_on_two_threads(tmp_path: Path, tin
     options = ["--checkpoint", str(tiny_checkpoint), "--source-file", str(text), "--batch-size", "1"]
     chosen = [option for name in ("dragoman-torch-float32", *PEERS) for option in ("--engine", name)]
     searches = ["--search", "greedy", "--threads", "2"]
-    results = run(main, tmp_path / "report", *options, *chosen, *searches, name="text")["results"]
-    speeds = [result for result in results if result["kind"] == "speed"]
+    speeds = run(main, tmp_path / "report", *options, *chosen, *searches, name="text")["results"]
     assert [result["sentences"] for result in speeds] == [3] * 3
     assert [result["plan"]["threads"] for result in speeds] == ["2"] * 3
     assert [result["same_translations"] for result in speeds] == [3] * 3
