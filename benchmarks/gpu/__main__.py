@@ -86,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     device = "cpu" if asked.dry else "cuda"
     if asked.alone:
-        from benchmarks.gpu.parts import PARTS, Work
+        from benchmarks.gpu.parts import DRY, FULL, PARTS
 
-        figures = PARTS[asked.alone](Work(device=device, is_dry=asked.dry))
+        figures = PARTS[asked.alone](DRY if asked.dry else FULL)
         asked.figures.write_text(json.dumps(figures), encoding="utf-8")
         return 0
     folder = asked.output.resolve()

@@ -51,30 +51,15 @@ class Work:
     """Where a part runs, and how much it does."""
 
     device: str
-    is_dry: bool
+    config: TransformerConfig  # of the network
+    slots: Sequence[int]  # sizes of the running batch
+    sentences: int  # of a run of continuous batching
+    tokens: int  # length of sentences whose length is fixed
 
     @property
-    def config(self) -> TransformerConfig:
-        """The network: `base`, or a tiny one."""
-        vocab = 400 if self.is_dry else 32_000
-        layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
-        tiny = {"model_dim": 32, "num_heads": 2, "ffn_dim": 64, **layers} if self.is_dry else {}
-        return preset("base", source_vocab_size=vocab, target_vocab_size=vocab, **tiny)
-
-    @property
-    def slots(self) -> Sequence[int]:
-        """Sizes of the running batch."""
-        return (1, 8) if self.is_dry else (1, 32, 128, 256, 512)
-
-    @property
-    def sentences(self) -> int:
-        """Sentences of a run of continuous batching."""
-        return 12 if self.is_dry else 4096
-
-    @property
-    def tokens(self) -> int:
-        """Length of sentences whose length is fixed."""
-        return 8 if self.is_dry else 64
+    def is_dry(self) -> bool:
+        """Whether it only shows that everything runs."""
+        return self.device == "cpu"
 
     def network(self, dtype: torch.dtype) -> Transformer:
         """A network of random weights, the same each time."""
@@ -115,13 +100,21 @@ class Work:
 
     def wait(self) -> None:
         """Wait for the device."""
-        if self.device != "cpu":
+        if not self.is_dry:
             torch.cuda.synchronize(self.device)
+
+
+_BASE = preset("base", source_vocab_size=32_000, target_vocab_size=32_000)
+_LAYERS = {"num_encoder_layers": 2, "num_decoder_layers": 2}
+_VOCABULARY = {"source_vocab_size": 400, "target_vocab_size": 400}
+_TINY = preset("base", model_dim=32, num_heads=2, ffn_dim=64, **_LAYERS, **_VOCABULARY)
+FULL = Work(device="cuda", config=_BASE, slots=(1, 32, 128, 256, 512), sentences=4096, tokens=64)
+DRY = Work(device="cpu", config=_TINY, slots=(1, 8), sentences=12, tokens=8)
 
 
 def smoke(work: Work) -> Figures:
     """The device, the attention kernels, and a few sentences by recorded steps."""
-    if work.device != "cpu":
+    if not work.is_dry:
         properties = torch.cuda.get_device_properties(work.device)
         print(f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, torch {torch.__version__}")
     runner = work.runner(rows=8)
@@ -129,7 +122,7 @@ def smoke(work: Work) -> Figures:
         _decode(work.engine(runner), work.requests(4, **options))
     recorded, eager = len(runner._graphs), runner._graphs.num_eager
     fused = kernels_work(torch.device(work.device))
-    if work.device != "cpu" and (eager or not recorded):
+    if not work.is_dry and (eager or not recorded):
         raise RuntimeError(f"{recorded} shapes of steps were recorded, {eager} could not be")
     return {"smoke.recorded": recorded, "smoke.eager": eager, "smoke.triton": fused}
 
@@ -211,7 +204,7 @@ def continuous(work: Work) -> Figures:
 
 def kernels(work: Work) -> Figures:
     """The Triton kernels against PyTorch in the sizes of `base` with 256 slots, and their times."""
-    if work.device == "cpu":
+    if work.is_dry:
         os.environ["TRITON_INTERPRET"] = "1"
     full = Sizes(
         width=1,
@@ -227,7 +220,7 @@ def kernels(work: Work) -> Figures:
         for dtype in _TOLERANCE:
             require_agreement(device, dtype, sizes)
         pairs = cases(device, torch.bfloat16, sizes)
-        if work.device == "cpu":
+        if work.is_dry:
             return {"kernels.checked": len(pairs)}
         with profiled(activities=[ProfilerActivity.CUDA]) as record:
             for kernel, _ in pairs.values():
@@ -251,13 +244,13 @@ def recovery(work: Work) -> Figures:
     graphs.run("unrecordable", unrecordable)
     graphs.prepare("recordable", lambda: total.add_(1))
     graphs.run("recordable", lambda: total.add_(1))
-    is_recorded = (len(graphs), graphs.num_eager) == (1, 1) or work.device == "cpu"
+    is_recorded = (len(graphs), graphs.num_eager) == (1, 1) or work.is_dry
     live, asked = work.runner(rows=64), work.requests(32, strategy="greedy")
     expected = _decode(work.engine(live), asked)
     _require(is_recorded and total.item() in (2, 4), "a failed recording must leave other steps recorded")
     rounds = _decode_during(lambda: work.runner(rows=64).close(), lambda: _decode(work.engine(live), asked))
     _require(live._graphs.num_eager == 0, "no recording may fail while another thread decodes")
-    if work.device != "cpu":
+    if not work.is_dry:
         _run_out_of_memory(work, live, asked, expected)
     return {"recovery.rounds_during_reload": rounds}
 
@@ -318,7 +311,7 @@ def update(work: Work) -> Figures:
 def profile(work: Work) -> Figures:
     """Kernels of a step, and the seconds of the longest ones."""
     figures: Figures = {}
-    activity = ProfilerActivity.CPU if work.device == "cpu" else ProfilerActivity.CUDA
+    activity = ProfilerActivity.CPU if work.is_dry else ProfilerActivity.CUDA
     for name, options in _SEARCHES.items():
         engine = work.engine(work.runner(rows=64))
         for asked in work.requests(16, **options):
@@ -328,10 +321,10 @@ def profile(work: Work) -> Figures:
         with profiled(activities=[activity]) as record:
             engine.step(max_steps=1)
             work.wait()
-        if work.device != "cpu":
+        if not work.is_dry:
             figures[f"kernels.{name}"] = sum(each.device_type.name == "CUDA" for each in record.events())
         print(record.key_averages().table(row_limit=12, max_name_column_width=60))
-    if work.device != "cpu":
+    if not work.is_dry:
         figures["profile.reserved_gib"] = torch.cuda.memory_reserved(work.device) / 2**30
     return figures
 

@@ -6,7 +6,7 @@ nothing else.
 
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from gevent import sleep, spawn
@@ -45,17 +45,20 @@ class User(FastHttpUser):
 
     def sentence(self, kind: str) -> None:
         """Have one sentence translated."""
-        source, target = self.draw.choice(DIRECTIONS)
-        self.translate(kind, self.draw.choice(TEXTS[source]), source, target)
+        self.translate(kind, lambda language: self.draw.choice(TEXTS[language]))
 
     def sentences(self, kind: str, least: int, most: int) -> None:
         """Have a list of sentences translated."""
-        source, target = self.draw.choice(DIRECTIONS)
         count = self.draw.randint(least, most)
-        self.translate(kind, self.draw.choices(TEXTS[source], k=count), source, target)
+        self.translate(kind, lambda language: self.draw.choices(TEXTS[language], k=count))
 
-    def translate(self, kind: str, text: str | Sequence[str], source: str, target: str) -> None:
-        """Send a request, and record it under its kind, or as refused; a fault is a failure."""
+    def translate(self, kind: str, write: Callable[[str], str | Sequence[str]]) -> None:
+        """Send what a function writes in a language, and record it under its kind, or as refused.
+
+        An answer with a fault is a failure.
+        """
+        source, target = self.draw.choice(DIRECTIONS)
+        text = write(source)
         body = {"q": text, "source": source, "target": target}
         headers = self.options.clients[0].headers
         with self.client.post(
@@ -85,14 +88,16 @@ class Mixture(User):
 
     @task(2)
     def _mixed_lengths(self) -> None:
-        source, target = self.draw.choice(DIRECTIONS)
-        by_length = sorted(TEXTS[source], key=len)
-        self.translate("mixed lengths", [by_length[0], by_length[-1], by_length[1], ""], source, target)
+        self.translate("mixed lengths", _mixed_lengths)
 
     @task(1)
     def _page(self) -> None:
-        source, target = self.draw.choice(DIRECTIONS)
-        self.translate("document", document(self.draw, source), source, target)
+        self.translate("document", lambda language: document(self.draw, language))
+
+
+def _mixed_lengths(language: str) -> list[str]:
+    by_length = sorted(TEXTS[language], key=len)
+    return [by_length[0], by_length[-1], by_length[1], ""]
 
 
 class Regular(User):
@@ -132,8 +137,7 @@ class Long(User):
 
     @task
     def _whole_document(self) -> None:
-        source, target = self.draw.choice(DIRECTIONS)
-        self.translate("long", longest_document(self.draw, source, _MOST_CHARACTERS), source, target)
+        self.translate("long", lambda language: longest_document(self.draw, language, _MOST_CHARACTERS))
 
 
 class Batch(User):

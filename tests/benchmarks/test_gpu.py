@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.__main__ import SESSION, Outcome, Part, main
-from benchmarks.gpu.parts import PARTS, Work
+from benchmarks.gpu.parts import DRY, PARTS, Work
 from benchmarks.gpu.predictions import table
 
 OWN = [name for name, part in SESSION.items() if not part.full]
-DRY = Work(device="cpu", is_dry=True)
 
 
 @pytest.mark.parametrize("name", OWN)
