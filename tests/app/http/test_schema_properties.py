@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 from hypothesis import HealthCheck, settings
 
 from tests.app.remote import Live
@@ -34,7 +35,7 @@ def test_every_answer_is_a_documented_one(live: Live) -> None:
     from schemathesis.pytest.lazy import get_all_tests
 
     def check(case: "Case") -> None:
-        response = case.call_and_validate(base_url=live.url)
+        response = case.call_and_validate(base_url=live.url, session=session)
         if response.status_code >= 400:
             assert {"error", "code", "request_id"} <= response.json().keys()
             assert len(response.content) <= 2048
@@ -43,6 +44,7 @@ def test_every_answer_is_a_documented_one(live: Live) -> None:
     few = settings(max_examples=10, suppress_health_check=list(HealthCheck))
     results = list(get_all_tests(schema=schema, test_func=check, settings=few, given_kwargs={}))
     assert results
-    for result in results:
-        _, test = result.ok()
-        test()
+    with requests.Session() as session:
+        for result in results:
+            _, test = result.ok()
+            test()
