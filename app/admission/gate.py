@@ -7,7 +7,7 @@ connection has decided on are decided by the application.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.admission.keys import KeyRing, key_in
@@ -16,9 +16,6 @@ from app.errors import AccessDeniedError, KeysUnreadableError, OverloadedError
 from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
-
-Field = tuple[bytes, bytes]
-"""A header field: its name in lower case, and its value."""
 
 _FILES: Final = frozenset({"/translate_file", "/v2/document"})
 WORK: Final = _FILES | {"/translate", "/detect", "/suggest", "/v2/translate"}
@@ -165,7 +162,7 @@ class HeaderAdmission:
         self,
         method: bytes,
         target: bytes,
-        fields: Sequence[Field],
+        fields: Mapping[bytes, bytes],
         address: tuple[str, int] | None,
         length: int | None,
     ) -> Permit | None:
@@ -174,7 +171,7 @@ class HeaderAdmission:
         Args:
             method: Its method.
             target: Its path and query.
-            fields: Its header fields.
+            fields: Its header fields by their names in lower case, the first of each.
             address: The other end of its connection.
             length: Bytes of its body; None if the body comes in chunks.
 
@@ -193,14 +190,14 @@ class HeaderAdmission:
         try:
             return self._gate.admit(self._client(fields, address), size)
         except OverloadedError:
-            if any(name == b"origin" for name, _ in fields):
+            if b"origin" in fields:
                 return None
             self._count_refusal(target)
             raise
 
-    def _client(self, fields: Sequence[Field], address: tuple[str, int] | None) -> str:
+    def _client(self, fields: Mapping[bytes, bytes], address: tuple[str, int] | None) -> str:
         """Returns the owner of the key, else the address, or behind a proxy the connection."""
-        authorization = next((value for name, value in fields if name == b"authorization"), b"")
+        authorization = fields.get(b"authorization", b"")
         peer = str(address) if self._is_behind_proxies or address is None else address[0]
         try:
             return self._keys.client_of(key_in(authorization.decode("latin-1")), peer)

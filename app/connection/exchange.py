@@ -145,20 +145,18 @@ class Exchange:
             # HTTP/1.0 knows no chunks.
             self._is_chunked = self.scope["http_version"] != "1.0"
             self._length = None
-        lines = [_STATUS_LINES[status]]
-        for name, value in (*self._connection.default_fields, *fields):
-            if name == b"content-length":
-                self._length, self._is_chunked = int(value), False
-            elif name == b"connection":
-                closes = True
-                continue
-            lines.append(b"%b: %b\r\n" % (name, value))
-        if closes:
-            lines.append(b"connection: close\r\n")
+        fields = [*self._connection.default_fields, *fields]
+        by_name = dict(fields)
+        if b"content-length" in by_name:
+            self._length, self._is_chunked = int(by_name[b"content-length"]), False
+        if closes or b"connection" in by_name:
+            closes = True
+            fields = [field for field in fields if field[0] != b"connection"]
+            fields.append((b"connection", b"close"))
         if self._is_chunked:
-            lines.append(b"transfer-encoding: chunked\r\n")
-        lines.append(b"\r\n")
-        self._head = b"".join(lines)
-        if self._head.count(b"\n") != len(lines):
+            fields.append((b"transfer-encoding", b"chunked"))
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        self._head = b"".join([_STATUS_LINES[status], *lines, b"\r\n"])
+        if self._head.count(b"\n") != len(lines) + 2:
             raise RuntimeError("a header field of an answer holds a line break")
         self.keeps_alive = not closes

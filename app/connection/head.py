@@ -1,7 +1,7 @@
 """① The head of a request and where the request ends: what llhttp does not check, and the limits."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _MAX_HEAD_BYTES: Final = 16 * 1024
@@ -103,7 +103,9 @@ class Framing:
             self._chunking_bytes -= size
 
 
-def body_length(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> int | None:
+def body_length(
+    method: bytes, target: bytes, version: str, fields: Sequence[Field], first_values: Mapping[bytes, bytes]
+) -> int | None:
     """Bytes that follow a head; None if they come in chunks.
 
     Args:
@@ -111,6 +113,7 @@ def body_length(method: bytes, target: bytes, version: str, fields: Sequence[Fie
         target: As written.
         version: Such as `1.1`.
         fields: Names in lower case; each value is known to be well formed.
+        first_values: The first value of each name.
 
     Raises:
         WireError: If the head is ambiguous, or over a limit.
@@ -121,15 +124,14 @@ def body_length(method: bytes, target: bytes, version: str, fields: Sequence[Fie
         raise WireError(414)
     if len(fields) > _MAX_FIELDS:
         raise WireError(431)
-    values = dict(fields)
-    if method == b"CONNECT" or (b"host" not in values and version == "1.1"):
+    if method == b"CONNECT" or (b"host" not in first_values and version == "1.1"):
         raise WireError(400)
-    if len(values) < len(fields):
+    if len(first_values) < len(fields):
         _refuse_ambiguity(fields)
-    coding = values.get(b"transfer-encoding")
+    coding = first_values.get(b"transfer-encoding")
     if coding is None:
-        return int(values.get(b"content-length", 0))
-    if coding.lower() != b"chunked" or version == "1.0" or b"content-length" in values:
+        return int(first_values.get(b"content-length", 0))
+    if coding.lower() != b"chunked" or version == "1.0" or b"content-length" in first_values:
         raise WireError(400)
     return None
 

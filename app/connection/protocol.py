@@ -28,6 +28,7 @@ from app.connection.exchange import Exchange
 from app.connection.head import Framing, WireError, begins_with_request_line, body_length
 from app.connection.limits import ConnectionLimit, MinRateTimeout
 from app.errors import OverloadedError
+from app.http.body import FIELDS, first_of_each
 from app.http.errors import WIRE_STATUS, code_of, overloaded, rejection
 from app.http.middleware import sane_request_id
 from app.http.streaming import ABANDON
@@ -86,6 +87,7 @@ class Protocol(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self.url = b""
         self._fields: list[tuple[bytes, bytes]] = []
+        self._fault: WireError | None = None
         self._buffer = bytearray()
         self._num_received = 0
         self._num_discarded = 0
@@ -189,7 +191,7 @@ class Protocol(asyncio.Protocol):
             self._receiving.stop()
 
     def _parse(self, piece: bytes) -> None:
-        self._fault = WireError(400)
+        self._fault = None
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
@@ -200,11 +202,11 @@ class Protocol(asyncio.Protocol):
             self._parse(head)
         except httptools.HttpParserInvalidMethodError:
             is_request = self._framing.is_first_piece(piece) and begins_with_request_line(piece)
-            raise WireError(405) if is_request else self._fault from None
+            raise WireError(405 if is_request else 400) from None
         except httptools.HttpParserError:
             # A parser that has not reached the version says 0.0.
             is_known = self._parser.get_http_version() in ("0.0", "1.0", "1.1")
-            raise self._fault if is_known else WireError(505) from None
+            raise self._fault or WireError(400 if is_known else 505) from None
 
     def _head_without_upgrade(self) -> bytes:
         fields = [b"%b: %b\r\n" % field for field in self._fields if field[0] != b"upgrade"]
@@ -232,25 +234,25 @@ class Protocol(asyncio.Protocol):
         method, version = parser.get_method(), parser.get_http_version()
         if parser.should_upgrade() and method != b"CONNECT":
             return
+        values = first_of_each(self._fields)
         try:
-            length = body_length(method, self.url, version, self._fields)
+            length = body_length(method, self.url, version, self._fields, values)
         except WireError as fault:
             self._fault = fault
             raise
         self._framing.end_head(length)
         # HTTP/1.0 has no 100 Continue.
-        is_invited = version != "1.0" and any(
-            name == b"expect" and value.lower() == b"100-continue" for name, value in self._fields
-        )
-        scope = self._scope_of_head(method, version)
+        is_invited = version != "1.0" and values.get(b"expect", b"").lower() == b"100-continue"
         try:
-            permit = self._admission.admit(method, self.url, self._fields, self._client, length)
+            permit = self._admission.admit(method, self.url, values, self._client, length)
         except OverloadedError as overload:
             self._overload = overload
             if length is None or length > _MAX_UNREAD_BYTES or is_invited:
                 # The rest of the body, which the client may not even have sent yet, is not waited for.
                 self._reject_overload(overload, ends=True)
             return
+        scope = self._scope_of_head(method, version)
+        scope[FIELDS] = values
         if permit is not None:
             scope["state"][PERMIT] = permit
         keeps_alive = version != "1.0" and parser.should_keep_alive()

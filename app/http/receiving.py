@@ -71,7 +71,7 @@ def client_of(request: Request, context: Context, values: Values | None = None) 
         AccessDeniedError: If it carries no valid key, and one is needed.
         UnavailableError: If keys cannot be checked.
     """
-    key = key_in(field_of(request, b"authorization")) or (values or {}).get("api_key")
+    key = key_in(field_of(request.scope, b"authorization")) or (values or {}).get("api_key")
     return context.keys.client_of(key if isinstance(key, str) else None, _address(request))
 
 
@@ -166,12 +166,13 @@ def _client_by_head(request: Request, context: Context) -> str:
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
+    client = request.scope.get("client")
+    return cast(str, client[0]) if client else "unknown"
 
 
 def _size(request: Request, most: int) -> int:
     """Returns the bytes that a body has at most; a body that declares more is refused unread."""
-    declared = field_of(request, b"content-length")
+    declared = field_of(request.scope, b"content-length")
     return min(int(declared), most) if declared.isdecimal() else most
 
 

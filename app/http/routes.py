@@ -73,7 +73,7 @@ async def translate(request: Request) -> Response:
 
 def _languages_read(request: Request) -> tuple[str, ...]:
     """Returns the languages that the user of a client reads, as its browser says."""
-    return preferences(field_of(request, b"accept-language"))
+    return preferences(field_of(request.scope, b"accept-language"))
 
 
 def _translation_request(

@@ -59,7 +59,7 @@ async def answer(request: Request, translate: Translate, render: Render) -> Resp
         ClientGoneError: If the client left before the answer began.
         Exception: Whatever `translate` raised before the answer began.
     """
-    if prefers_events(field_of(request, b"accept")):
+    if prefers_events(field_of(request.scope, b"accept")):
         return await _stream(request, translate, render)
     return render(await while_connected(request, translate(None)))
 

@@ -67,15 +67,16 @@ class WorkerSlot:
         self.models.add(job.model)
 
     def release(self, job: SentenceJob) -> None:
-        """Take a sentence from the worker, which has capacity for another one from now on."""
+        """Take a sentence from the worker, which looks at the backlog again before it waits."""
         self.load -= job.cost
-        self.wake()
+        self.is_woken = True
 
     def withdraw(self, job: SentenceJob) -> None:
         """Take a sentence from the worker before its end; the worker drops it after the current step."""
         self._withdrawn.append(job)
         self._interrupt()
         self.release(job)
+        self.wake()
 
     def take_withdrawn(self) -> list[SentenceJob]:
         """The sentences that were withdrawn since the last call."""

@@ -95,10 +95,10 @@ class Reader:
         parts = [_Part(language, range(len(layout.texts)), layout.texts)]
         if is_mixed:
             parts = self._parts(request, layout.texts, language)
-        sizes = Counter[str]()
-        for part in parts:
-            sizes[part.language] += sum(map(len, part.runs))
-        if len(sizes) > 1 and detection is not None:
+        if len(parts) > 1 and detection is not None:
+            sizes = Counter[str]()
+            for part in parts:
+                sizes[part.language] += sum(map(len, part.runs))
             ((language, size),) = sizes.most_common(1)
             detection = Detection(language=language, confidence=size / sizes.total())
         jobs = [self._job(request, field, part, is_main=part.language == language) for part in parts]

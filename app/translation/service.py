@@ -149,7 +149,8 @@ class TranslationService:
         )
         with timings.during("finish"):
             sentences = await run(partial(_sentences, jobs, results))
-        if self._retries and request.uses_default_search:
+        is_improvable = self._retries and request.uses_default_search
+        if is_improvable and any(sentence.diagnosis for sentence in sentences):
             # What the client has seen grow must not change.
             models = _models(jobs, is_last_hop_fixed=partial_results is not None)
             sentences = await self._improve(sentences, models, request)
@@ -176,7 +177,7 @@ class TranslationService:
             for place, (sentence, model) in enumerate(zip(sentences, models, strict=True))
             if sentence.diagnosis and model is not None
         }
-        improved = dict(zip(attempts, await _gather(attempts.values()), strict=True)) if attempts else {}
+        improved = dict(zip(attempts, await _gather(attempts.values()), strict=True))
         return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(

@@ -124,7 +124,9 @@ async def _values(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
     fields: Values = dict(request.query_params)
-    if field_of(request, b"content-length", "0") != "0" or field_of(request, b"transfer-encoding"):
+    if field_of(request.scope, b"content-length", "0") != "0" or field_of(
+        request.scope, b"transfer-encoding"
+    ):
         body, _ = await read_fields(request, context, context.settings.max_items)
         fields |= body.values
     return fields

@@ -172,4 +172,5 @@ async def test_the_rest_of_a_line_is_not_taken_for_its_beginning() -> None:
     [([], 0), ([(b"content-length", b"12")], 12), ([(b"transfer-encoding", b"Chunked")], None)],
 )
 def test_the_length_of_a_body(fields: list[tuple[bytes, bytes]], length: int | None) -> None:
-    assert body_length(b"GET", b"/", "1.1", [(b"host", b"x"), *fields]) == length
+    fields = [(b"host", b"x"), *fields]
+    assert body_length(b"GET", b"/", "1.1", fields, dict(fields)) == length
