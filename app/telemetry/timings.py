@@ -131,7 +131,7 @@ class StageTimer:
         self._began = clock()
 
     def __exit__(self, *_fault: object) -> None:
-        self._timings.record(self._stage, self._began, clock())
+        self._timings.spans.append((self._began, clock(), self._stage))
 
 
 def begin(timings: Timings) -> Token[Timings]:

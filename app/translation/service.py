@@ -140,7 +140,7 @@ class TranslationService:
         if partial_results is not None:
             partial_results.begin(texts)
         # Finding out which tokens are certain costs the engines time in each step.
-        is_shown = any(len(job.remaining) == 1 for job in jobs)
+        is_shown = partial_results is not None and any(len(job.remaining) == 1 for job in jobs)
         results = await self._scheduler.submit(
             [(job.remaining[0].model, sentence) for job in jobs for sentence in job.requests],
             request.deadline,
