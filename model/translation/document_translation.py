@@ -129,7 +129,6 @@ class DocumentTranslation:
         return Translation(
             best,
             alternatives=tuple(text for text in others if text != best),
-            score=_score_per_token([sentence.best for sentence in sentences]),
             sentences=tuple(sentences),
         )
 
@@ -236,8 +235,3 @@ def _phrases(sentence: SourceSentence, tokenizer: Tokenizer) -> tuple[Phrase, ..
         if phrase and num_tokens <= MAX_PHRASE_TOKENS and len(phrases) < MAX_PHRASES:
             phrases[phrase] = None
     return tuple(phrases)
-
-
-def _score_per_token(hypotheses: Sequence[Hypothesis]) -> float:
-    tokens = sum(len(hypothesis.token_log_probabilities) for hypothesis in hypotheses)
-    return sum(hypothesis.log_probability for hypothesis in hypotheses) / max(tokens, 1)

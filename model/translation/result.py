@@ -118,31 +118,37 @@ class Translation(str):
 
     Attributes:
         alternatives: Further translations, best first, all different; at most as many as were asked for.
-        score: Natural log-probability per token of the whole text, EOS included; None if nothing was
-            decoded (a blank text, or source = target).
-        sentences: The translation of each sentence.
+        sentences: The translation of each sentence; none if nothing was decoded (a blank text, or source =
+            target).
     """
 
     alternatives: tuple[str, ...]
-    score: float | None
     sentences: tuple[SentenceTranslation, ...]
 
     def __new__(
         cls,
         text: str,
         alternatives: tuple[str, ...] = (),
-        score: float | None = None,
         sentences: tuple[SentenceTranslation, ...] = (),
     ) -> Self:
         """Makes a string that carries the attributes."""
         translation = super().__new__(cls, text)
-        translation.alternatives, translation.score, translation.sentences = alternatives, score, sentences
+        translation.alternatives, translation.sentences = alternatives, sentences
         return translation
 
     @property
     def text(self) -> str:
         """The best translation as a plain string."""
         return str(self)
+
+    @property
+    def score(self) -> float | None:
+        """Natural log-probability per token of the whole text, EOS included; None if nothing was decoded."""
+        best = [sentence.best for sentence in self.sentences]
+        if not best:
+            return None
+        tokens = sum(len(hypothesis.token_log_probabilities) for hypothesis in best)
+        return sum(hypothesis.log_probability for hypothesis in best) / max(tokens, 1)
 
     @property
     def missing_terms(self) -> tuple[Term, ...]:

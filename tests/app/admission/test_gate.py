@@ -171,7 +171,7 @@ class Service:
         return PermitWire(admission=self.admission)
 
     def client(self, *fields: tuple[bytes, bytes], target: bytes = b"/translate", port: int = 4711) -> str:
-        permit = self.admission.admit(b"POST", target, fields, ("10.0.0.1", port), 0)
+        permit = self.admission.admit(b"POST", target, dict(fields), ("10.0.0.1", port), 0)
         assert permit is not None
         return permit._client
 
@@ -297,7 +297,7 @@ def test_a_client_is_the_owner_of_a_valid_key_or_an_address(
 )
 def test_a_permit_holds_the_bytes_that_may_still_arrive(target: bytes, length: int | None, held: int) -> None:
     service = Service(max_body_bytes=2000, max_file_bytes=50_000)
-    permit = service.admission.admit(b"POST", target, (), ("10.0.0.1", 4711), length)
+    permit = service.admission.admit(b"POST", target, {}, ("10.0.0.1", 4711), length)
     assert permit is not None
     assert permit._num_bytes == held
 
