@@ -171,6 +171,8 @@ class TextJob:
     @property
     def missing_terms(self) -> dict[str, Term]:
         """The terms whose translation a sentence lacks after any hop, by source."""
+        if self.glossary is None:
+            return {}
         lacking = {term.target for hop in self.done for sentence in hop for term in sentence.missing_terms}
         terms = (term for sentence in (self.done or ((),))[0] for term in sentence.sentence.terms)
         return {term.source: term for term in terms if term.target in lacking}
