@@ -130,6 +130,10 @@ class Protocol(asyncio.Protocol):
             self._disconnect(self._exchange)
             if (abandon := self._exchange.scope["state"].pop(ABANDON, None)) is not None:
                 abandon()
+        # These refer to the connection. Without them it is freed at once, and not by the garbage collector,
+        # which stops all threads while it looks for it.
+        self._exchange = None
+        del self._parser, self._receiving, self._sending
 
     def data_received(self, data: bytes) -> None:
         """Buffer the bytes that arrived, and parse those of the current request."""

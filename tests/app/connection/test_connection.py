@@ -1,8 +1,10 @@
 """One connection, without a socket: bodies in chunks, turns, and what becomes of the connection."""
 
 import asyncio
+import gc
 import json
 import logging
+import weakref
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -196,3 +198,17 @@ async def test_a_client_that_has_read_everything_is_not_timed() -> None:
     wire.protocol.pause_writing()
     wire.protocol.resume_writing()
     assert wire.protocol._sending._handle is None
+
+
+async def test_a_connection_that_was_lost_is_freed_without_the_garbage_collector() -> None:
+    wire = Wire()
+    await wire.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert wire.statuses == [200]
+    wire.protocol.connection_lost(None)
+    lost = weakref.ref(wire.protocol)
+    gc.disable()
+    try:
+        del wire.protocol
+        assert lost() is None
+    finally:
+        gc.enable()
