@@ -185,21 +185,6 @@ async def test_the_kind_of_model_is_the_kind_of_search(
     assert searches == ["greedy", "beam", "beam"]
 
 
-async def test_more_than_can_ever_wait_names_the_field(serve: Serve) -> None:
-    async with serve(max_queued_tokens=1) as client:
-        answer = await client.post("/v2/translate", json=REQUEST)
-    assert (answer.status_code, answer.json()["field"]) == (413, "text")
-
-
-async def test_a_client_over_its_rate_learns_when_to_try_again(serve: Serve) -> None:
-    async with serve(rate_limit="1/minute") as client:
-        await client.post("/v2/translate", json=REQUEST)
-        refused = await client.post("/v2/translate", json=REQUEST)
-    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
-    assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    assert refused.json()["message"] == refused.json()["error"]
-
-
 @pytest.mark.parametrize("names", [["X", "ph"], "x,ph", "ph , x"])
 async def test_names_of_tags_may_have_space_around_them(client: httpx.AsyncClient, names: object) -> None:
     wish = {"text": "one <x>two</x> <ph>three</ph>", "tag_handling": "xml", "ignore_tags": names}
