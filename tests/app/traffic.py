@@ -1,14 +1,14 @@
-"""Clients that ask again and again over plain sockets, and write down what became of each request."""
+"""Clients that ask again and again, and write down what became of each request."""
 
 import json
-import socket
 import threading
 import time
 from collections import Counter
+from http.client import HTTPConnection, HTTPException
 from types import TracebackType
 from typing import Self
 
-from tests.app.remote import Live
+from tests.app.remote import JSON, Live
 
 TEXTS = [
     f"Where is station number {number}, and who is there at this hour of the night?" for number in range(4)
@@ -36,9 +36,7 @@ class Traffic:
         self._is_over = threading.Event()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._work, args=(n % 2 == 0,)) for n in range(clients)]
-        body = json.dumps({"q": TEXTS, "source": "en", "target": "fr"}).encode()
-        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        self._request = f"{head}Content-Length: {len(body)}\r\n".encode() + b"%b\r\n" + body
+        self._body = json.dumps({"q": TEXTS, "source": "en", "target": "fr"})
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -69,34 +67,37 @@ class Traffic:
             time.sleep(0.02)
 
     def _work(self, keeps_alive: bool) -> None:
-        request = self._request % (b"" if keeps_alive else b"Connection: close\r\n")
-        connection: socket.socket | None = None
+        connection: HTTPConnection | None = None
         while not self._is_over.is_set():
             if connection is None:
+                connection = HTTPConnection("127.0.0.1", self._port, timeout=300)
                 try:
-                    connection = socket.create_connection(("127.0.0.1", self._port), timeout=300)
+                    connection.connect()
                 except OSError:
                     return
-            status, is_last = self._exchange(connection, request)
+            status, is_last = self._exchange(
+                connection, JSON if keeps_alive else JSON | {"Connection": "close"}
+            )
             if status != "200":
                 time.sleep(0.02)
-            if is_last or not keeps_alive:
+            if is_last:
                 connection.close()
                 connection = None
         if connection is not None:
             connection.close()
 
-    def _exchange(self, connection: socket.socket, request: bytes) -> tuple[str, bool]:
+    def _exchange(self, connection: HTTPConnection, headers: dict[str, str]) -> tuple[str, bool]:
         """One request: its outcome, and whether the connection ends with it."""
         try:
-            connection.sendall(request)
-            head, body = _read(connection)
-        except (OSError, ValueError):
+            connection.request("POST", "/translate", self._body, headers)
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, HTTPException):
             self._count("lost", None)
             return "lost", True
-        status = head.split()[1]
+        status = str(response.status)
         self._count(status, json.loads(body).get("model_version"))
-        return status, "\r\nconnection: close" in head.lower()
+        return status, response.will_close
 
     def _count(self, outcome: str, version: str | None) -> None:
         with self._lock:
@@ -104,27 +105,3 @@ class Traffic:
             self.late += outcome == "200" and self._is_marked
             if version is not None:
                 self.versions[version] += 1
-
-
-def _read(connection: socket.socket) -> tuple[str, bytes]:
-    """Head and body of an answer.
-
-    Raises:
-        ValueError: If it is not a whole one.
-    """
-    received = b""
-    while b"\r\n\r\n" not in received:
-        received += _receive(connection)
-    head, body = received.split(b"\r\n\r\n", 1)
-    lines = head.decode().lower().split("\r\n")
-    length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
-    while len(body) < length:
-        body += _receive(connection)
-    return head.decode(), body
-
-
-def _receive(connection: socket.socket) -> bytes:
-    received = connection.recv(65536)
-    if not received:
-        raise ValueError("the connection ended")
-    return received
