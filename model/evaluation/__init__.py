@@ -1,8 +1,8 @@
 """Evaluation of translations: BLEU, chrF, confidence intervals, and tuning of the search.
 
-`scores` computes them with their signatures, `systems` reports what a
-checkpoint or a file of translations scores, and `tuning` tries searches on held-out text. The validation of
-a training run is in `model.training`.
+`scores` computes them with their signatures, `systems` reports what a checkpoint or a file of translations
+scores, and `tuning` tries searches on held-out text. The validation of a training run is in
+`model.training`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,6 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self, get_args
 
@@ -44,7 +43,6 @@ TOKENIZER_FILES = (
 )
 """All files of a tokenizer; fingerprints of training data hash them in this order."""
 
-_FRAMES_KEPT = 1024  # of as many pairs of languages
 SOURCE_TAG = "{source}"
 TARGET_TAG = "{target}"
 _FLAGS = ("lowercase", "separate_punctuation")
@@ -380,9 +378,13 @@ class _Frame:
         self._tags = {code: ids[piece] for code, piece in tags.items() if piece in ids}
         kept = [part for part in parts if tags or part not in (SOURCE_TAG, TARGET_TAG)]
         self._parts = [part if part in (SOURCE_TAG, TARGET_TAG) else ids[part] for part in kept]
-        self.ids = lru_cache(maxsize=_FRAMES_KEPT)(self._ids)
 
-    def _ids(self, source_language: str | None, target_language: str | None) -> tuple[int, ...]:
+    def ids(self, source_language: str | None, target_language: str | None) -> tuple[int, ...]:
+        """Returns the ids for a pair of languages.
+
+        Raises:
+            UnsupportedLanguageError: If the frame needs the tag of a language that has none.
+        """
         languages = {SOURCE_TAG: source_language, TARGET_TAG: target_language}
         parts = (part if isinstance(part, int) else self._tag(part, languages[part]) for part in self._parts)
         return tuple(parts)
