@@ -213,7 +213,7 @@ class LanguageDetector:
         """
         ranks = _ranks().get(canonical_code(likeliest))
         words = _words_but_names(text)
-        if ranks is None or not words:
+        if ranks is None or max(map(len, words), default=0) < 2:
             return None
         num_known = sum(_is_known(word, ranks) for word in words)
         num_strange = sum(_STRANGE_LETTER.search(word) is not None for word in words)

@@ -118,6 +118,7 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
         ("pelo", "es"),
         ("bol", "fr"),
         ("Slovak", "en"),
+        ("é 🙂", "fr"),
     ],
 )
 def test_a_language_in_latin_letters_that_is_not_loaded_is_named(text: str, language: str) -> None:
