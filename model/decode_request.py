@@ -12,8 +12,8 @@ Strategy = Literal["greedy", "beam", "sample"]
 Stop = Literal["patience", "first", "all", "count", "pool"]
 STOPS: tuple[str, ...] = get_args(Stop)
 MAX_BEAM_SIZE = 64
-PHRASE_BEAM_SIZE, MAX_PHRASE_BEAM_SIZE = 4, 8
-"""Fewest beams for a hypothesis with one phrase, and with many: each further phrase adds one."""
+NARROW_PHRASE_BEAM_SIZE, PHRASE_BEAM_SIZE = 4, 8
+"""Fewest beams of a request with phrases that asks for fewer than four rows, and of others."""
 MAX_PHRASES, MAX_PHRASE_TOKENS = 16, 128
 """Most phrases of a request, and most tokens of all their spellings."""
 
@@ -175,8 +175,8 @@ class DecodeRequest:
             language. They are no part of it: neither of its score, nor of any length.
         phrases: What the translation must contain; the phrases may overlap. It lacks one only if the length
             limit or another option leaves no room for it. Such a request is decoded by beam search,
-            whatever the strategy, with at least PHRASE_BEAM_SIZE beams for each hypothesis to return, and
-            one more for each further phrase, up to MAX_PHRASE_BEAM_SIZE.
+            whatever the strategy, with at least NARROW_PHRASE_BEAM_SIZE or PHRASE_BEAM_SIZE beams, and two
+            for each hypothesis to return. Few of them are alive in most steps.
         word_parts: For each target id one byte, 1 if the token continues a word: such a token may not
             follow the token that completes a phrase, unless it continues another one. Empty allows all.
     """
@@ -191,13 +191,11 @@ class DecodeRequest:
     def __post_init__(self) -> None:
         if not self.phrases:
             return
-        each = min(PHRASE_BEAM_SIZE + len(self.phrases) - 1, MAX_PHRASE_BEAM_SIZE)
-        # Most beams belong to hypotheses that lack a phrase, which are no alternatives.
-        fewest = min(each * self.options.num_hypotheses, MAX_BEAM_SIZE)
-        if self.options.strategy != "beam" or self.options.rows < fewest:
-            beams = max(self.options.rows, fewest)
-            options = dataclasses.replace(self.options, strategy="beam", beam_size=beams)
-            object.__setattr__(self, "options", options)
+        rows = self.options.rows
+        fewest = NARROW_PHRASE_BEAM_SIZE if rows < NARROW_PHRASE_BEAM_SIZE else PHRASE_BEAM_SIZE
+        beams = min(max(rows, fewest, 2 * self.options.num_hypotheses), MAX_BEAM_SIZE)
+        options = dataclasses.replace(self.options, strategy="beam", beam_size=beams)
+        object.__setattr__(self, "options", options)
 
 
 @dataclass(frozen=True)

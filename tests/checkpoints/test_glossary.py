@@ -2,10 +2,15 @@
 
 import re
 
+import pytest
+
 from model.decode_request import MAX_PHRASES
-from model.translation.document_translation import with_alternatives
+from model.decoding.runner import Observer
+from model.text.glossary import Glossary
+from model.translation.document_translation import DocumentTranslation, with_alternatives
 from model.translation.translator import Translator
 from tests.embedded import EMBEDDED
+from tests.model.native_library import needs_native
 
 TERMS = {
     "boiler": "chaudière",
@@ -59,6 +64,35 @@ def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
         for text in (translation, *translation.alternatives):
             assert all(text.lower().count(word) == 1 for word in term.target.split())
             assert not re.search(r"[.?!].*\w", text)
+
+
+class Rows(Observer):
+    """Counts the rows of all steps."""
+
+    count = 0
+
+    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
+        """See Observer."""
+        self.count += rows
+
+
+@needs_native
+@pytest.mark.parametrize(("options", "most"), [({"strategy": "greedy"}, 3), ({"beam_size": 4}, 1.5)])
+def test_terms_that_the_network_places_cost_few_rows(options: dict[str, object], most: float) -> None:
+    translator = Translator.load(EMBEDDED, device="cpu")
+    counts = []
+    for glossary in (None, Glossary(TERMS)):
+        read = {"tokenizer": translator.tokenizer, "card": translator.card, "pair": ("en", "fr")}
+        documents = [
+            DocumentTranslation.read(
+                text, field="q", options=translator.card.options(options), glossary=glossary, **read
+            )
+            for text in SENTENCES[:-1]
+        ]
+        rows = Rows()
+        translator.engines[0].decode([r for each in documents for r in each.requests], observer=rows)
+        counts.append(rows.count)
+    assert counts[0] < counts[1] < most * counts[0]
 
 
 def test_terms_beyond_the_number_that_is_decoded_are_told_where_they_are_missing() -> None:

@@ -10,6 +10,7 @@ from itertools import product
 import torch
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
+from model.decoding.pytorch.search.phrases import COST_OF_PLACE, COST_OF_TOKEN, ERROR_OF_TOKEN
 from model.decoding.sentence import (
     FIRST_MULTIPLIER,
     GOLDEN_GAMMA,
@@ -152,7 +153,12 @@ class ReferenceDecoder:
         for length in range(1, self._longest(request) + 1):
             best = sorted(self._continuations(request, live), key=lambda p: -p.total)
             room = self._longest(request) - length - 1
-            best = (_by_banks(request, best, room) if request.phrases else best)[: 2 * beam_size]
+            if request.phrases:
+                scores = sorted((self._hypothesis(request, p).score for p in finished), reverse=True)
+                worst = scores[count - 1] if len(scores) >= count else -INF
+                to_beat = worst * divisor(self._longest(request), options)
+                best = _pruned(request, best, room, to_beat)
+            best = best[: 2 * beam_size]
             finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
             live = [p for p in best if p.tokens[-1] != eos][:beam_size]
             if options.limit_finishes and length == self._longest(request):
@@ -237,30 +243,35 @@ def _holds(tokens: Tokens, spelling: Tokens) -> bool:
     return any(tokens[i : i + len(spelling)] == spelling for i in range(len(tokens)))
 
 
-def _by_banks(request: DecodeRequest, continuations: Sequence[Partial], room: int) -> list[Partial]:
-    """The best continuation that lacks least, then the best ones of all banks, the second best ones, ...
+def _pruned(
+    request: DecodeRequest, continuations: Sequence[Partial], room: int, to_beat: float
+) -> list[Partial]:
+    """The continuations that may lead to a result, best first: see model/decoding/pytorch/search/phrases.py.
 
-    Those that lack more tokens than there is room for are dropped, unless all do.
+    Args:
+        request: The request, with phrases.
+        continuations: All continuations of a step, by falling totals.
+        room: Tokens that a hypothesis may still get before EOS.
+        to_beat: The total that a hypothesis must exceed in order to be returned.
     """
-    by_parent: dict[Tokens, list[Partial]] = {}
-    for each in continuations:
-        by_parent.setdefault(each.tokens[:-1], []).append(each)
-    banks: dict[int, list[Partial]] = {}
-    for each in continuations:
-        is_likely = each in by_parent[each.tokens[:-1]][: 2 * request.options.beam_size]
-        if is_likely or _continues_phrase(request, each.tokens):
-            banks.setdefault(missing(request, each.tokens), []).append(each)
-    if not banks:
-        return []
-    banks = {number: bank for number, bank in banks.items() if number <= max(room, min(banks))}
-    first = banks[min(banks)].pop(0)
-    offsets = {number: int(number == min(banks)) for number in banks}
-    ranked = [
-        (place + offsets[number], -each.total, each)
-        for number, bank in banks.items()
-        for place, each in enumerate(bank)
-    ]
-    return [first, *(each for _, _, each in sorted(ranked, key=lambda r: r[:2]))]
+    options, lacks = request.options, {each: missing(request, each.tokens) for each in continuations}
+    estimates = {each: each.total - COST_OF_TOKEN * lacks[each] for each in lacks}
+    goes_on = [each for each in lacks if estimates[each] > to_beat]
+    room = max(room, min((lacks[each] for each in goes_on), default=0))
+    width, banks = max(options.beam_size // 4, options.num_hypotheses), Counter[int]()
+    best = []
+    for each in sorted(goes_on, key=lambda e: -estimates[e]):
+        if lacks[each] <= room:
+            banks[lacks[each]] += 1
+            if banks[lacks[each]] <= width:
+                best.append(each)
+    best = best[: 2 * options.beam_size]
+
+    def is_worse(each: Partial, other: Partial) -> bool:
+        more = lacks[each] - lacks[other]
+        return estimates[each] + (COST_OF_PLACE if more < 0 else ERROR_OF_TOKEN * more) < estimates[other]
+
+    return [each for each in best if sum(is_worse(each, other) for other in best) < width]
 
 
 def _has_completed_phrase(request: DecodeRequest, tokens: Tokens) -> bool:

@@ -56,8 +56,7 @@ def is_settled(
         top_has_ended_N: Whether the best continuation of this step ends in EOS.
         options: Options of the N slots.
     """
-    wanted_N1 = options.num_hypotheses_N[:, None].clamp(1, finished_NK.shape[1])
-    worst_N = finished_NK.gather(1, wanted_N1 - 1).squeeze(1)
+    worst_N = _worst_returned(finished_NK, options)
     to_beat_N = torch.where(options.stop_N == _POOL, finished_NK[:, -1], finished_NK[:, 0])
     is_ahead_N = (to_beat_N >= leading_N) | (options.stop_N == _COUNT)
     is_enough_N = (num_finished_N >= options.enough_N) & is_ahead_N
@@ -91,8 +90,8 @@ class BeamSearch(SlotTensors):
     """Beam search, each slot with its own penalties and stop rule.
 
     Of the 2K best continuations of a step, those among the first K that end in EOS are finished and
-    the K best that do not go on: a beam of one is greedy search. With required phrases, the order of the
-    continuations is that of PhraseBanks.
+    the K best that do not go on: a beam of one is greedy search. With required phrases, PhraseBanks sorts the
+    continuations and removes most.
 
     Attributes:
         phrases: What the hypotheses lack of the required phrases.
@@ -167,9 +166,10 @@ class BeamSearch(SlotTensors):
         # What has no total is not continued, and enters no pool.
         before_NK = self._totals_NK[: len(step.ranking_NKV)].masked_fill(~step.is_live_N[:, None], -math.inf)
         if step.features.phrases:
-            return self.phrases.candidates(
-                step.ranking_NKV, before_NK, step.positions_N, step.options.longest_N
-            )
+            options = step.options
+            to_beat_N = _worst_returned(self._pool_NKX[: len(before_NK), :, _SCORE], options)
+            to_beat_N = to_beat_N * length_divisor(options.longest_N, options)
+            return self.phrases.candidates(step.ranking_NKV, before_NK, to_beat_N, step.positions_N, options)
         scores_NKC, tokens_NKC = step.ranking_NKV.topk(self.num_likeliest, 2)
         totals_NKC = scores_NKC + before_NK[..., None]
         totals_NC, index_NC = totals_NKC.flatten(1).topk(2 * self._beams, 1)
@@ -230,6 +230,12 @@ def results(
 def contenders(rows: Sequence[BeamRow], length: int) -> list[FinalHypothesis]:
     """What the best result of one slot is or continues: the live hypotheses and the best finished one."""
     return _unfinished(rows, length) + _finished(rows)[:1]
+
+
+def _worst_returned(finished_NK: Tensor, options: OptionRows) -> Tensor:
+    """The score of the worst finished hypothesis that would be returned; −inf if more are needed, (N,)."""
+    wanted_N1 = options.num_hypotheses_N[:, None].clamp(1, finished_NK.shape[1])
+    return finished_NK.gather(1, wanted_N1 - 1).squeeze(1)
 
 
 def _log_probs(step: StepOutput, parents_NK: Tensor, tokens_NK: Tensor) -> Tensor:

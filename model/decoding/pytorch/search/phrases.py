@@ -1,12 +1,21 @@
 """⑤ Beam search for translations that contain required phrases (lexically constrained decoding).
 
-The continuations of a step are sorted into banks by the number of tokens that their hypothesis still
-lacks, so that hypotheses with and without a phrase do not compete (dynamic beam allocation, Post and
-Vilar 2018, https://arxiv.org/abs/1804.06609; on whole batches, Hu et al. 2019,
-https://aclanthology.org/N19-1090). The best continuation of the bank that lacks least comes first: after
-as many steps as the phrases have tokens, a hypothesis lacks nothing. Then come the best ones of all other
-banks, by their totals, then the second best ones, and so on. EOS is forbidden while a phrase is missing,
-and so are tokens that would continue the last word of a phrase (`DecodeRequest.word_parts`).
+Hypotheses lack different numbers of tokens of the phrases, and one that has a phrase may have placed it
+badly. So continuations are compared by an estimate of their totals once nothing is missing, for which each
+missing token costs COST_OF_TOKEN (as in A*esque decoding, Lu et al. 2022, https://arxiv.org/abs/2112.08726).
+A step removes continuations
+
+- that lack more tokens than there is room for before the longest length, unless all do;
+- that by their estimate will not be better than any finished hypothesis that would be returned;
+- all but the W best of those that lack equally many tokens (banks, Post and Vilar 2018,
+  https://arxiv.org/abs/1804.06609), W a quarter of the beams and at least the number of hypotheses to return;
+- of the 2K best that are left, those that are worse than W others by more than the estimates may be wrong
+  (relative threshold pruning, Freitag and Al-Onaizan 2017, https://aclanthology.org/W17-3207). That is
+  ERROR_OF_TOKEN for each token that a continuation lacks more than the other, and COST_OF_PLACE if it lacks
+  fewer, because the other may find no place for what it lacks.
+
+So few hypotheses are alive where the network places the phrases by itself. EOS is forbidden while a phrase is
+missing, and so are tokens that would continue the last word of a phrase (`DecodeRequest.word_parts`).
 
 Shapes: N slots, K hypotheses, L tokens of all spellings of a slot's phrases, P phrases, V vocabulary,
 X continuations, C those of them that are returned.
@@ -21,9 +30,12 @@ from torch import Tensor
 from model.decode_request import MAX_PHRASE_TOKENS, MAX_PHRASES
 from model.decoding.pytorch.device_use import to_device
 from model.decoding.pytorch.search.step import take_rows
+from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import SlotTensors
 
+COST_OF_TOKEN, ERROR_OF_TOKEN, COST_OF_PLACE = 3.0, 1.5, 12.0
+"""In nats: what a missing token costs; by how much less it may cost; what a bad place for a phrase costs."""
 _LAST = torch.iinfo(torch.int64).max
 
 
@@ -93,9 +105,14 @@ class PhraseBanks(SlotTensors):
         self._lengths_NP[slot_1, : len(lengths)] = to_device(lengths, slot_1.device)
 
     def candidates(
-        self, ranking_NKV: Tensor, totals_NK: Tensor, positions_N: Tensor, longest_N: Tensor
+        self,
+        ranking_NKV: Tensor,
+        totals_NK: Tensor,
+        to_beat_N: Tensor,
+        positions_N: Tensor,
+        options: OptionRows,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Totals, parents and tokens of the first 2K continuations, in the order of the banks, (N, C) each.
+        """Totals, parents and tokens of the 2K best continuations that are left, (N, C) each.
 
         Continuations are the 2K likeliest of each hypothesis, and those by the next token of a phrase. In a
         slot without phrases, they are the 2K best.
@@ -103,8 +120,9 @@ class PhraseBanks(SlotTensors):
         Args:
             ranking_NKV: Log-probabilities; those of what PhraseBanks forbids become −inf.
             totals_NK: Totals of the hypotheses.
+            to_beat_N: The total that a hypothesis must exceed in order to be returned; −inf if there is none.
             positions_N: Tokens that each slot has produced.
-            longest_N: Most tokens of each translation, EOS included.
+            options: Options of the N slots.
         """
         slots = len(ranking_NKV)
         is_met_NKP, is_reached_NKL = self._is_met_NKP[:slots], self._is_reached_NKL[:slots]
@@ -131,14 +149,20 @@ class PhraseBanks(SlotTensors):
         is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
         is_valid_NX[:, 1:] &= ~is_copy_NX
         missing_NX = self._missing(*self._after(tokens_NX, parents_NX))
+        has_phrases_N1 = (self._lengths_NP[:slots] > 0).any(1, keepdim=True)
+        estimates_NX = totals_NX - COST_OF_TOKEN * missing_NX
+        is_valid_NX &= (estimates_NX > to_beat_N[:, None]) | ~has_phrases_N1
         # Near the longest length, only those go on that have room for what they lack.
         least_N = missing_NX.masked_fill(~is_valid_NX, _LAST).amin(1)
-        room_N = torch.maximum(longest_N - positions_N - 2, least_N)
+        room_N = torch.maximum(options.longest_N - positions_N - 2, least_N)
         is_valid_NX &= missing_NX <= room_N[:, None]
-        rank_NX = _ranks(missing_NX.masked_fill(~is_valid_NX, _LAST))
-        first_NC = rank_NX.masked_fill(~is_valid_NX, _LAST).argsort(dim=1, stable=True)[:, : 2 * self._beams]
-        totals_NX = totals_NX.masked_fill(~is_valid_NX, -math.inf)
-        return totals_NX.gather(1, first_NC), parents_NX.gather(1, first_NC), tokens_NX.gather(1, first_NC)
+        most_N1 = options.num_hypotheses_N[:, None].clamp_min(self._beams // 4)
+        most_N1 = most_N1.masked_fill(~has_phrases_N1, _LAST)
+        left_NC, is_left_NC = prune(
+            estimates_NX.masked_fill(~is_valid_NX, -math.inf), missing_NX, most_N1, 2 * self._beams
+        )
+        totals_NC = totals_NX.gather(1, left_NC).masked_fill(~is_left_NC, -math.inf)
+        return totals_NC, parents_NX.gather(1, left_NC), tokens_NX.gather(1, left_NC)
 
     def advance(self, tokens_NK: Tensor, parents_NK: Tensor) -> None:
         """Continue each hypothesis `parents_NK` by a token."""
@@ -177,14 +201,40 @@ class PhraseBanks(SlotTensors):
         return missing_NX - (self._progress_NL[:slots, None] * counts_NXL).amax(2).clamp_min(0)
 
 
-def _ranks(missing_NX: Tensor) -> Tensor:
-    """The place of each continuation in its bank, (N, X); −1 for the first of the bank that lacks least.
+def prune(estimates_NX: Tensor, missing_NX: Tensor, most_N1: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Places of the best continuations, those that are left first, and which of them are left, (N, C) each.
 
     Args:
-        missing_NX: Tokens that each continuation lacks; continuations in order of their totals.
+        estimates_NX: Estimated totals; −inf for what is no continuation.
+        missing_NX: Tokens that each continuation lacks.
+        most_N1: W: most continuations that lack equally many tokens, and most others that are better.
+        size: C.
     """
+    estimates_NX, order_NX = estimates_NX.sort(dim=1, descending=True, stable=True)
+    missing_NX = missing_NX.gather(1, order_NX).masked_fill(estimates_NX == -math.inf, _LAST)
+    is_best_NX = (estimates_NX > -math.inf) & (_ranks(missing_NX) < most_N1)
+    best_NC = _true_first(is_best_NX)[:, :size]
+    is_left_NC = is_best_NX.gather(1, best_NC)
+    estimates_NC = estimates_NX.gather(1, best_NC).masked_fill(~is_left_NC, -math.inf)
+    is_left_NC &= _is_worse(estimates_NC, missing_NX.gather(1, best_NC)).sum(2) < most_N1
+    left_NC = _true_first(is_left_NC)
+    return order_NX.gather(1, best_NC).gather(1, left_NC), is_left_NC.gather(1, left_NC)
+
+
+def _true_first(mask_NX: Tensor) -> Tensor:
+    return mask_NX.int().argsort(dim=1, descending=True, stable=True)
+
+
+def _ranks(missing_NX: Tensor) -> Tensor:
+    """The place of each continuation among those that lack equally many tokens, (N, X)."""
     banks_NX, order_NX = missing_NX.sort(dim=1, stable=True)
     places_X = torch.arange(banks_NX.shape[1], device=banks_NX.device)
     ranks_NX = places_X - torch.searchsorted(banks_NX, banks_NX)
-    ranks_NX[:, 0].fill_(-1)
     return torch.empty_like(ranks_NX).scatter_(1, order_NX, ranks_NX)
+
+
+def _is_worse(estimates_NC: Tensor, missing_NC: Tensor) -> Tensor:
+    """Whether a continuation is worse than another, however far off the estimates are, (N, C, C)."""
+    more_NCC = missing_NC[:, None, :] - missing_NC[:, :, None]
+    margin_NCC = torch.where(more_NCC > 0, COST_OF_PLACE, -ERROR_OF_TOKEN * more_NCC)
+    return estimates_NC[..., None] + margin_NCC < estimates_NC[:, None]

@@ -30,9 +30,7 @@ class Phrases {
  public:
   Phrases(const Request& request, int32_t vocab_size) {
     if (request.num_spellings == 0) return;
-    for (int32_t token = 0; request.word_parts != nullptr && token < vocab_size; ++token) {
-      if (request.word_parts[token]) word_parts_.push_back(token);
-    }
+    if (request.word_parts != nullptr) is_word_part_.assign(request.word_parts, request.word_parts + vocab_size);
     const int32_t* ids = request.phrase_ids;
     for (int32_t i = 0; i < request.num_spellings; ++i) {
       const auto [length, phrase] = request.spellings[i];
@@ -61,34 +59,35 @@ class Phrases {
 
   // The fewest tokens that complete the phrases one after the other.
   int32_t num_missing(const PhraseProgress& progress) const {
-    int32_t missing = 0, begun = 0;
-    for (std::size_t i = 0; i < lengths_.size(); ++i) missing += progress.is_met[i] ? 0 : lengths_[i];
+    int32_t begun = 0;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
       if (!progress.is_reached[i] || progress.is_met[token.phrase]) continue;
       begun = std::max(begun, lengths_[token.phrase] - token.length + token.place + 1);
     }
-    return missing - begun;
+    return num_unmet(progress) - begun;
   }
 
-  // Appends the tokens that may not follow: EOS if a phrase is missing; and after a phrase, those that continue its
-  // last word, except the next tokens of missing phrases.
-  void forbid(const PhraseProgress& progress, int32_t eos_id, std::vector<int32_t>& forbidden) const {
-    if (num_missing(progress) > 0) forbidden.push_back(eos_id);
-    if (!progress.has_ended) return;
+  // The same if no missing phrase has begun, as after any token that `next_tokens` does not have.
+  int32_t num_unmet(const PhraseProgress& progress) const {
+    int32_t missing = 0;
+    for (std::size_t i = 0; i < lengths_.size(); ++i) missing += progress.is_met[i] ? 0 : lengths_[i];
+    return missing;
+  }
+
+  // Whether a token continues the last word of a phrase that has just ended.
+  bool spoils_word(int32_t token, const PhraseProgress& progress) const {
+    return progress.has_ended && !is_word_part_.empty() && is_word_part_[token];
+  }
+
+  // The next tokens of all spellings of missing phrases, each once.
+  std::vector<int32_t> next_tokens(const PhraseProgress& progress) const {
     std::vector<int32_t> next;
-    visit_next(progress, [&](int32_t token) { next.push_back(token); });
-    for (const int32_t token : word_parts_) {
-      if (std::find(next.begin(), next.end(), token) == next.end()) forbidden.push_back(token);
-    }
-  }
-
-  // Calls `visit` with the next token of every spelling of a missing phrase.
-  template <typename Visit>
-  void visit_next(const PhraseProgress& progress, Visit visit) const {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      if (!progress.is_met[tokens_[i].phrase] && may_follow(i, progress)) visit(tokens_[i].id);
+      if (progress.is_met[tokens_[i].phrase] || !may_follow(i, progress)) continue;
+      if (std::find(next.begin(), next.end(), tokens_[i].id) == next.end()) next.push_back(tokens_[i].id);
     }
+    return next;
   }
 
  private:
@@ -103,28 +102,48 @@ class Phrases {
     return tokens_[index].place == 0 || progress.is_reached[index - 1];
   }
 
-  std::vector<Token> tokens_;     // of all spellings
-  std::vector<int32_t> lengths_;  // the shortest spelling of each phrase
-  std::vector<int32_t> word_parts_;
+  std::vector<Token> tokens_;          // of all spellings
+  std::vector<int32_t> lengths_;       // the shortest spelling of each phrase
+  std::vector<uint8_t> is_word_part_;  // for each token of the vocabulary; empty if none is
 };
 
-// Sorts candidates, each with the number of tokens that its hypothesis lacks, by banks of equal numbers: the best one
-// of the bank that lacks least, then the best ones of all other banks, then the second best ones, and so on.
-// Candidates that lack more than `room` tokens are dropped, unless all do.
-inline void sort_by_banks(std::vector<std::pair<Candidate, int32_t>>& candidates, int32_t room) {
-  using Each = std::pair<Candidate, int32_t>;
-  const auto is_before = [](const Each& a, const Each& b) { return a.second < b.second; };
-  const int32_t least = std::min_element(candidates.begin(), candidates.end(), is_before)->second;
-  const auto has_no_room = [=](const Each& each) { return each.second > std::max(room, least); };
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), has_no_room), candidates.end());
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Each& a, const Each& b) { return a.first.total > b.first.total; });
-  std::map<int32_t, int32_t> sizes;
-  for (auto& [candidate, bank] : candidates) {
-    const int32_t place = sizes[bank]++;
-    bank = bank == least && place == 0 ? -1 : place;
+// A continuation, and how many tokens of the phrases its hypothesis lacks then.
+struct Continuation {
+  Candidate candidate;
+  int32_t missing;
+
+  // What the total will be once the phrases are complete.
+  float estimate() const { return candidate.total - kCostOfToken * static_cast<float>(missing); }
+
+  // Whether `other` will have a greater total, however far off the estimates are.
+  bool is_worse_than(const Continuation& other) const {
+    const float tokens = static_cast<float>(missing - other.missing);
+    return estimate() + (tokens < 0 ? kCostOfPlace : kErrorOfToken * tokens) < other.estimate();
   }
-  std::stable_sort(candidates.begin(), candidates.end(), is_before);
+
+  // In nats; see model/decoding/pytorch/search/phrases.py.
+  static constexpr float kCostOfToken = 3, kErrorOfToken = 1.5f, kCostOfPlace = 12;
+};
+
+// Sorts continuations by their estimates, and removes what will not be among the best: those that lack more than `room`
+// tokens, unless all do; all but the `width` best of those that lack equally many; all but the `size` best; and those
+// that are worse than `width` others.
+inline void prune(std::vector<Continuation>& all, int32_t room, std::size_t width, std::size_t size) {
+  if (all.empty()) return;
+  const auto lacks_less = [](const Continuation& a, const Continuation& b) { return a.missing < b.missing; };
+  room = std::max(room, std::min_element(all.begin(), all.end(), lacks_less)->missing);
+  const auto is_better = [](const Continuation& a, const Continuation& b) { return a.estimate() > b.estimate(); };
+  std::stable_sort(all.begin(), all.end(), is_better);
+  std::vector<Continuation> best;
+  std::map<int32_t, std::size_t> counts;
+  for (const Continuation& each : all) {
+    if (best.size() < size && each.missing <= room && counts[each.missing]++ < width) best.push_back(each);
+  }
+  all.clear();
+  for (const Continuation& each : best) {
+    const auto is_worse = [&](const Continuation& other) { return each.is_worse_than(other); };
+    if (std::count_if(best.begin(), best.end(), is_worse) < static_cast<std::ptrdiff_t>(width)) all.push_back(each);
+  }
 }
 
 }  // namespace dragoman

@@ -25,10 +25,7 @@ float Search::length_divisor(std::size_t length) const {
 
 bool Search::score_tokens(std::size_t index, const StepOutput& output) const {
   float* logits = output.logits + index * vocabulary_.size;
-  const Hypothesis& hypothesis = hypotheses_[index];
-  std::vector<int32_t> forbidden;
-  if (!phrases_.is_empty()) phrases_.forbid(hypothesis.progress, vocabulary_.eos_id, forbidden);
-  output.scores->compute(logits, vocabulary_.size, constraints_, hypothesis.tokens, forbidden);
+  output.scores->compute(logits, vocabulary_.size, constraints_, hypotheses_[index].tokens);
   return output.scores->is_finite();
 }
 

@@ -19,11 +19,12 @@ class Candidates {
   explicit Candidates(std::size_t capacity) : capacity_(capacity) { best_.reserve(capacity + 1); }
 
   void clear() { best_.clear(); }
-  // Replaces the candidates by others, in their order.
-  void assign(const std::vector<std::pair<Candidate, int32_t>>& others) {
+  // Replaces the candidates by others, at most as many as the capacity, in their order.
+  void assign(const std::vector<Continuation>& others) {
     clear();
-    for (std::size_t i = 0; i < std::min(others.size(), capacity_); ++i) best_.push_back(others[i].first);
+    for (const Continuation& each : others) best_.push_back(each.candidate);
   }
+  std::size_t capacity() const { return capacity_; }
   const std::vector<Candidate>& best() const { return best_; }
 
   // Adds the continuations of a hypothesis; hypotheses must come in order. Most blocks of the vocabulary contain no
@@ -31,11 +32,17 @@ class Candidates {
   void add(const TokenScores& scores, float total, int32_t parent) {
     // There are no candidates yet to compare the first hypothesis with, but it has at most `capacity_` of the best.
     const float floor = best_.empty() ? scores.reached_by(capacity_) : kNever;
+    add(scores, total, parent, floor, [](int32_t) { return true; });
+  }
+
+  // Adds the continuations by the tokens that are allowed, if their log-probability is at least `floor`.
+  template <typename IsAllowed>
+  void add(const TokenScores& scores, float total, int32_t parent, float floor, IsAllowed is_allowed) {
     float bound = scores.logit_bound(std::max(floor, threshold() - total));
     for (int32_t block = 0; block < scores.num_blocks(); ++block) {
       if (!(scores.block_max(block) > bound)) continue;
       for (int32_t token = block * TokenScores::kBlock; token < scores.block_end(block); ++token) {
-        if (!(scores.logits()[token] > bound)) continue;
+        if (!(scores.logits()[token] > bound) || !is_allowed(token)) continue;
         const float extended = total + scores.constrained_log_prob(token);
         if (!(extended > threshold())) continue;
         insert({extended, scores.log_prob(token), parent, token});
@@ -59,8 +66,8 @@ class Candidates {
 };
 
 // Of the 2K best continuations of a step, those that end in EOS and are among the first K become finished hypotheses.
-// The K best that do not end in EOS stay live. With K = 1 this is greedy search. With phrases, "best" is the order of
-// `sort_by_banks`.
+// The K best that do not end in EOS stay live. With K = 1 this is greedy search. With phrases, `prune` sorts the
+// continuations and removes most.
 class BeamSearch : public Search {
  public:
   BeamSearch(const Request& request, const Vocabulary& vocabulary)
@@ -68,18 +75,20 @@ class BeamSearch : public Search {
 
   bool advance(const StepOutput& output) override {
     candidates_.clear();
-    banked_.clear();
+    continuations_.clear();
     for (std::size_t i = 0; i < num_live_; ++i) {
       Hypothesis& hypothesis = hypotheses_[i];
       if (!score_tokens(i, output)) return false;
       for (std::size_t source = 0; source < hypothesis.coverage.size(); ++source) {
         hypothesis.coverage[source] += output.attention[i * source_length_ + source];
       }
-      if (!phrases_.is_empty()) candidates_.clear();
-      candidates_.add(*output.scores, hypothesis.total, static_cast<int32_t>(i));
-      if (!phrases_.is_empty()) add_to_banks(*output.scores, static_cast<int32_t>(i));
+      if (phrases_.is_empty()) {
+        candidates_.add(*output.scores, hypothesis.total, static_cast<int32_t>(i));
+      } else {
+        add_continuations(*output.scores, static_cast<int32_t>(i));
+      }
     }
-    if (!phrases_.is_empty()) choose_from_banks();
+    if (!phrases_.is_empty()) choose_continuations();
     pool_finished();
     keep_best(output);
     ++position_;
@@ -112,26 +121,51 @@ class BeamSearch : public Search {
   }
 
  private:
-  // Adds the best continuations of a hypothesis, and those by the next token of a missing phrase.
-  void add_to_banks(const TokenScores& scores, int32_t parent) {
+  // Adds the continuations of a hypothesis that `choose_continuations` may keep: those by the next tokens of missing
+  // phrases, and the best others, which all lack equally many tokens.
+  void add_continuations(const TokenScores& scores, int32_t parent) {
     const Hypothesis& hypothesis = hypotheses_[parent];
-    std::vector<Candidate> all = candidates_.best();
-    phrases_.visit_next(hypothesis.progress, [&](int32_t token) {
-      const float total = hypothesis.total + scores.constrained_log_prob(token);
-      const auto is_token = [=](const Candidate& other) { return other.token == token; };
-      if (total == kNever || std::any_of(all.begin(), all.end(), is_token)) return;
-      all.push_back({total, scores.log_prob(token), parent, token});
+    const PhraseProgress& progress = hypothesis.progress;
+    const bool is_complete = phrases_.num_missing(progress) == 0;
+    const bool is_in_prefix = position_ < constraints_.prefix_length();
+    const std::vector<int32_t> next = phrases_.next_tokens(progress);
+    const auto is_next = [&](int32_t token) { return std::find(next.begin(), next.end(), token) != next.end(); };
+    // Where nothing but EOS may be forbidden, one block more reaches the floor.
+    const float floor = progress.has_ended ? kNever : scores.reached_by(candidates_.capacity() + 1);
+    candidates_.clear();
+    candidates_.add(scores, hypothesis.total, parent, floor, [&](int32_t token) {
+      if (token == vocabulary_.eos_id) return is_complete;
+      return is_in_prefix || !phrases_.spoils_word(token, progress) || is_next(token);
     });
-    for (const Candidate& candidate : all) {
-      PhraseProgress progress = hypothesis.progress;
-      phrases_.advance(candidate.token, progress);
-      banked_.emplace_back(candidate, phrases_.num_missing(progress));
+    const int32_t num_unmet = phrases_.num_unmet(progress);
+    std::size_t num_others = 0;
+    for (const Candidate& each : candidates_.best()) {
+      if (!is_next(each.token) && num_others++ < width()) continuations_.push_back({each, num_unmet});
+    }
+    for (const int32_t token : next) {
+      const float total = hypothesis.total + scores.constrained_log_prob(token);
+      if (total == kNever) continue;
+      PhraseProgress after = progress;
+      phrases_.advance(token, after);
+      continuations_.push_back({{total, scores.log_prob(token), parent, token}, phrases_.num_missing(after)});
     }
   }
 
-  void choose_from_banks() {
-    if (!banked_.empty()) sort_by_banks(banked_, options_.max_length - static_cast<int32_t>(position_) - 2);
-    candidates_.assign(banked_);
+  void choose_continuations() {
+    const std::size_t count = options_.num_hypotheses;
+    if (finished_.size() >= count) {
+      const float to_beat = finished_[count - 1].score, divisor = length_divisor(options_.max_length);
+      const auto is_late = [&](const Continuation& each) { return each.estimate() / divisor <= to_beat; };
+      continuations_.erase(std::remove_if(continuations_.begin(), continuations_.end(), is_late), continuations_.end());
+    }
+    const auto room = options_.max_length - static_cast<int32_t>(position_) - 2;
+    prune(continuations_, room, width(), candidates_.capacity());
+    candidates_.assign(continuations_);
+  }
+
+  // The most hypotheses that lack equally many tokens of the phrases.
+  std::size_t width() const {
+    return std::max(hypotheses_.size() / 4, static_cast<std::size_t>(options_.num_hypotheses));
   }
 
   void pool_finished() {
@@ -217,11 +251,11 @@ class BeamSearch : public Search {
   }
 
   Candidates candidates_;
-  std::vector<std::pair<Candidate, int32_t>> banked_;  // candidates, and how many tokens of the phrases each lacks
-  std::vector<Hypothesis> next_;                       // swapped with hypotheses_ at the end of a step
-  std::vector<FinalHypothesis> finished_;              // the K best, best first
-  int32_t num_finished_ = 0;                           // all, with those that the pool dropped
-  std::size_t position_ = 0;                           // number of tokens of every live hypothesis
+  std::vector<Continuation> continuations_;  // of all hypotheses, if there are phrases
+  std::vector<Hypothesis> next_;             // swapped with hypotheses_ at the end of a step
+  std::vector<FinalHypothesis> finished_;    // the K best, best first
+  int32_t num_finished_ = 0;                 // all, with those that the pool dropped
+  std::size_t position_ = 0;                 // number of tokens of every live hypothesis
   bool is_done_ = false;
 };
 

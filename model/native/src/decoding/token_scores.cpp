@@ -38,17 +38,14 @@ float sum_of_exponentials(const float* numbers, int32_t count, float largest) {
 }  // namespace
 
 void TokenScores::compute(float* logits, int32_t vocab_size, const Constraints& constraints,
-                          const std::vector<int32_t>& history, const std::vector<int32_t>& also_forbidden) {
+                          const std::vector<int32_t>& history) {
   logits_ = logits;
   vocab_size_ = vocab_size;
   block_max_.resize((vocab_size + kBlock - 1) / kBlock);
   forbidden_.clear();
   originals_.clear();
   const int32_t prefix_token = constraints.prefix_token(history.size());
-  if (prefix_token < 0) {
-    forbidden_ = also_forbidden;
-    constraints.forbid(history, forbidden_);
-  }
+  if (prefix_token < 0) constraints.forbid(history, forbidden_);
   mask_forbidden();
   normalise();
   if (prefix_token >= 0) force(prefix_token, constraints.is_start(history.size()));

@@ -19,10 +19,8 @@ class TokenScores {
  public:
   static constexpr int kBlock = 128;
 
-  // Applies the constraints to the logits in place, and keeps the pointer to them. Outside the prefix, the tokens of
-  // `also_forbidden` are forbidden too.
-  void compute(float* logits, int32_t vocab_size, const Constraints& constraints, const std::vector<int32_t>& history,
-               const std::vector<int32_t>& also_forbidden);
+  // Applies the constraints to the logits in place, and keeps the pointer to them.
+  void compute(float* logits, int32_t vocab_size, const Constraints& constraints, const std::vector<int32_t>& history);
 
   // Whether the logits are finite. Otherwise the other functions have no meaning.
   bool is_finite() const { return std::isfinite(log_sum_); }
