@@ -1,6 +1,7 @@
 """⑤ Source ids in, hypotheses out: search over the network's cached one-token step.
 
-    engine          which sentences run and when they join; results in the order of requests
+    engine          which sentences run, when they join, and how many source tokens are encoded at once;
+                    results in the order of requests
     sentence        one admitted request: its checks, its length bounds and its random numbers
     runner          the protocol of what steps a running batch; below it is C++ or PyTorch
     factory         which runner drives a network on this machine, and how large its batches are

@@ -8,7 +8,8 @@ tags             sets inline tags in a translation by the alignment of words
 kept_strings     protects placeholders, addresses and figures
 glossary         terms with prescribed translations
 languages        codes, names, capitals and scripts of languages
-detection        finds the language of a text, also one that no checkpoint reads, with `common_words.txt`
-                 for short texts (`checkpoints/recipe/common_words.py` writes it)
+detection        finds the language of a text, by letters and by the words of `common_words.txt`
+                 (`checkpoints/recipe/common_words.py` writes it); names a language that no checkpoint
+                 reads, which is one of lingua's with a line in `neighbour_words.txt`
 formats/         the texts of files: HTML, Office, subtitles, XLIFF, Markdown
 """
