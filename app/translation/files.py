@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import logging
 import math
 import os
 import pickle
@@ -23,6 +24,8 @@ from app.translation.jobs import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
 from model.text.formats.formats import read_file
+
+logger = logging.getLogger(__name__)
 
 # A portion is queued as one request: small enough for the other clients, large enough for full batches.
 _PORTION_CHARACTERS: Final = 4_000
@@ -148,7 +151,7 @@ class FileStore:
     def new_path(self, kind: str, name: str) -> Path:
         """Returns where this process puts something of a kind, in a private folder."""
         if self._folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-")
+            self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-", ignore_cleanup_errors=True)
             self._folder = Path(self._temporary.name)
         folder = self._folder / self._index / kind
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -309,7 +312,12 @@ class FileJobs:
             failure.__traceback__ = failure.__context__ = failure.__cause__ = None
             job.failure = failure
         if job.path.exists():
-            job.save()
+            try:
+                job.save()
+            except OSError as fault:
+                # A client that asks again and again learns that there will be no result.
+                logger.error("the state of a document cannot be written", exc_info=fault)
+                job.path.unlink(missing_ok=True)
 
     def find(self, name: str, key: str) -> FileJob | None:
         """Returns a job of any process; None if there is none of this name and key."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import stat
+from errno import ENOSPC
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -116,6 +118,20 @@ async def test_a_document_is_translated_in_the_background(
     assert (await client.post(f"{path}/result", data=key)).status_code == 404
     metrics = (await client.get("/metrics")).text
     assert sent.json()["document_id"] not in metrics
+
+
+async def test_a_document_whose_outcome_cannot_be_written_is_not_asked_for_forever(
+    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.gate.clear()
+    form = {"source_lang": "EN", "target_lang": "FR"}
+    sent = await client.post("/v2/document", files={"file": ("a.txt", b"one")}, data=form)
+    path, key = f"/v2/document/{sent.json()['document_id']}", {"document_key": sent.json()["document_key"]}
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(ENOSPC, "No space left on device")))
+    backend.gate.set()
+    async with asyncio.timeout(20):
+        while (await client.post(path, json=key)).status_code != 404:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_document_can_be_cancelled(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
