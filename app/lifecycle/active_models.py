@@ -80,8 +80,8 @@ class ActiveModels:
         Failures that a person can act on are not logged here: the server reports them in one line.
         """
         self._tasks.append(asyncio.create_task(self._context.watchdog.run()))
-        self._loaded = self._found = await self._list()
         try:
+            self._loaded = self._found = await self._list()
             await self._start()
         except Exception as failure:
             if not isinstance(failure, TranslationError):

@@ -77,6 +77,16 @@ async def test_a_failure_is_left_for_the_server_and_only_faults_of_ours_are_logg
     await models.stop()
 
 
+async def test_files_that_cannot_be_looked_at_end_the_process(
+    context: Context, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.lifecycle.active_models.list_files", Mock(side_effect=MemoryError))
+    models = ActiveModels(context, lambda: backend)
+    await models.start()
+    assert context.lifecycle.phase is Phase.FAILED
+    await models.stop()
+
+
 async def test_a_process_that_was_told_to_end_while_it_loaded_never_becomes_ready(
     context: Context, backend: DoubleBackend
 ) -> None:
