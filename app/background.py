@@ -15,23 +15,31 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-async def in_background(work: Callable[[], Result]) -> Result:
-    """Run work in a thread; if the caller is cancelled, the work goes on."""
-    return await start(work)
+async def in_background(work: Callable[[], Result], *, is_long: bool = False) -> Result:
+    """Run work in a thread; if the caller is cancelled, the work goes on. See `start`."""
+    return await start(work, is_long=is_long)
 
 
 def start(
-    work: Callable[[], Result], *, name: str = "background", ended: Callable[[], None] | None = None
+    work: Callable[[], Result],
+    *,
+    name: str = "background",
+    is_long: bool = False,
+    ended: Callable[[], None] | None = None,
 ) -> asyncio.Future[Result]:
-    """Start work in a thread; on the event loop, which it then blocks, if the system grants no thread.
+    """Start work in a thread; if the system grants none, short work is done on the event loop.
 
     Args:
         work: The work.
         name: The name of the thread.
+        is_long: Whether the work would block the event loop for more than a tenth of a second.
         ended: Is called on the event loop when the work has ended, even if the result was cancelled.
 
     Returns:
         The result; if it is cancelled, the work goes on.
+
+    Raises:
+        RuntimeError: If the system grants no thread for long work.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -49,6 +57,8 @@ def start(
     try:
         threading.Thread(target=run, name=name, daemon=True).start()
     except RuntimeError:
+        if is_long:
+            raise
         logger.warning("the system grants no thread; the event loop does the work", extra={"work": name})
         run()
     return done

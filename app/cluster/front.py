@@ -207,7 +207,7 @@ async def _connected(
         front.cluster = joined.result()
         lifecycle.become_ready()
 
-    joined = start(connect)
+    joined = start(connect, is_long=True)
     joined.add_done_callback(serve)
     try:
         yield

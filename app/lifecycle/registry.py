@@ -128,7 +128,7 @@ class ModelRegistry:
         self._require_memory(models, pinned)
         for model in models:
             if model.loaded is not None:
-                await in_background(partial(self._backend.verify, model))
+                await in_background(partial(self._backend.verify, model), is_long=True)
         names = {model.card.name for model in self.models if model.loaded is not None}
         due = [each for each in models if each not in self._entries and each.card.name in names]
         due += [each for each in models if each in pinned and each.loaded is None and each not in due]
@@ -297,7 +297,7 @@ class ModelRegistry:
             if closing:
                 await asyncio.wait(closing)
             async with self._slots:
-                loaded = await in_background(partial(load_verified, self._backend, entry.model))
+                loaded = await in_background(partial(load_verified, self._backend, entry.model), is_long=True)
         except Exception as failure:
             entry.failures += 1
             pause = min(_FIRST_BACKOFF_SECONDS * 2 ** (entry.failures - 1), _LONGEST_BACKOFF_SECONDS)
@@ -317,7 +317,9 @@ class ModelRegistry:
         loaded: dict[Model, LoadedModel] = {}
         try:
             for model in due:
-                loaded[model] = await in_background(partial(load_verified, self._backend, model))
+                loaded[model] = await in_background(
+                    partial(load_verified, self._backend, model), is_long=True
+                )
             await self._agree(models)
         except BaseException:  # whatever it is: close what was loaded, then raise it again
             for each in loaded.values():
@@ -359,7 +361,13 @@ class ModelRegistry:
         self._metrics.count_eviction(reason)
         self._metrics.show_models(self.models)
         logger.info("model dropped", extra={"model": model.card.name, "reason": reason})
-        return start(partial(self._close, model, loaded))
+        try:
+            return start(partial(self._close, model, loaded), is_long=True)
+        except RuntimeError:
+            # Without a thread, the memory is free as soon as no worker refers to the engines.
+            closed = asyncio.get_running_loop().create_future()
+            closed.set_result(None)
+            return closed
 
     def _close(self, model: Model, loaded: list[LoadedModel]) -> None:
         try:

@@ -62,7 +62,9 @@ async def translate_file(
         UnavailableError: If there is no capacity for it now.
         DeadlinePassedError: If the deadline came first.
     """
-    file = await in_background(partial(read_file, suffix, content, request.target, max_unpacked_bytes))
+    file = await in_background(
+        partial(read_file, suffix, content, request.target, max_unpacked_bytes), is_long=True
+    )
     source = request.source
     if source is None:
         found = await service.detect(file.sample, request.client, request.deadline)
@@ -86,7 +88,7 @@ async def translate_file(
             raise TextTooLongError(_FIELD, error.limit_name, error.limit, error.value) from None
         translations += [answer.text for answer in answers]
         progress(sum(map(len, file.texts[: len(translations)])), total)
-    return await in_background(partial(file.rebuild, translations[: len(file.texts)]))
+    return await in_background(partial(file.rebuild, translations[: len(file.texts)]), is_long=True)
 
 
 def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -118,7 +118,7 @@ class TranslationService:
             async with asyncio.timeout_at(deadline), self._loading:
                 if not detector.is_loaded:
                     with current().during("load"):
-                        await in_background(detector.load)
+                        await in_background(detector.load, is_long=True)
                         # Loading takes 35 MB more than it needs in the end.
                         await in_background(release_memory)
         except TimeoutError:
