@@ -12,6 +12,7 @@ from model.text.kept_strings import MATHS
 _BYTE_ORDER_MARK = "\ufeff"
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,}|\$\$(?=[ \t]*\Z))")
+_FORMULA_END = "$$"  # ends a line; a line of its own begins a formula
 # Quotes, bullets, numbers, boxes to tick, headings, footnotes, definitions.
 _PREFIX = re.compile(
     r"(?:[ \t]*>[ \t]?)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
@@ -144,10 +145,13 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
     fence, is_after_blank, in_list, in_table = "", True, False, False
     paragraph: list[str] = []
     lines = source.splitlines(keepends=True)
+    last_formula_end = max((n for n, line in enumerate(lines) if _ends_formula(line)), default=0)
     for number, line in enumerate(lines):
         text = line.rstrip("\r\n")
         following = lines[number + 1] if number + 1 < len(lines) else ""
         opening = _FENCE.match(text)
+        if opening and opening[1] == _FORMULA_END and not fence and number == last_formula_end:
+            opening = None
         is_code = bool(fence) or (is_after_blank and not in_list and text.startswith(("    ", "\t")))
         begins_table = "|" in text and "|" in following and bool(_RULE.fullmatch(following.rstrip()))
         in_table = bool(text.strip()) and (in_table or begins_table)
@@ -157,7 +161,9 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
         if is_kept or in_table or start.strip(" \t>") or (paragraph and _is_alone(paragraph[-1])):
             yield from _joined(paragraph)
             paragraph = []
-        if opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~$"))):
+        if fence == _FORMULA_END and _ends_formula(line):
+            fence = ""
+        elif opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~"))):
             fence = "" if fence else opening[1]
         if is_kept:
             in_list = in_list and (not text.strip() or text[:1] in " \t")
@@ -172,6 +178,10 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
             )
         is_after_blank = not text.strip()
     yield from _joined(paragraph)
+
+
+def _ends_formula(line: str) -> bool:
+    return line.rstrip().endswith(_FORMULA_END)
 
 
 def _is_alone(line: str) -> bool:

@@ -92,6 +92,20 @@ def test_formulas_and_definitions_of_markdown_stay() -> None:
     assert file.rebuild(file.texts).decode() == source
 
 
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("$$\nx =\ny $$\n\nText.\n", ("Text.",)),
+        ("$$\nx\n\ny\n$$\nText.\n", ("Text.",)),
+        ("Price\n\n$$\n\nA cheap place.\n", ("Price", "$$", "A cheap place.")),
+    ],
+)
+def test_a_formula_of_several_lines_ends_at_its_sign_or_is_none(source: str, texts: tuple[str, ...]) -> None:
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == texts
+    assert file.rebuild(file.texts).decode() == source
+
+
 def test_markdown_is_read_in_whole_sentences() -> None:
     texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
     assert (
