@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 
-
 Corpus = tuple[str, str]
 """Languages `source-target`, and a file with these columns."""
-
 
 _PAIRS_AT_ONCE = 10_000
 

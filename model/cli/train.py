@@ -56,7 +56,7 @@ def train_options() -> list[click.Parameter]:
     options = [_list_option(name, docs[name]) for name in LISTS]
     for section, cls in get_type_hints(TrainConfig).items():
         if section == "network":
-            options.append(_option(section, "preset", str, "small", "A name of model.config."))
+            options.append(_option(section, "preset", str, "small", "A name in model.config.PRESETS."))
             options += _options(section, TransformerConfig, FROM_THE_TOKENIZER, show_defaults=False)
             for name, fields in FORMER_FIELDS.items():
                 options.append(_option(section, name, bool, None, f"Former name of {' and '.join(fields)}."))

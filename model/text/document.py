@@ -41,44 +41,22 @@ _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
 
-
 _WINDOW = 1000
 """Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
-
-
 _SHORTEST_STEP = 250
-
-
 _TAIL = 50
 """Characters before a boundary that are examined."""
 
-
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
-
-
 _WORD_END = re.compile(r"\S(?=\s)")
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
-
-
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.\s+\Z")
-
-
 _ORDINAL = re.compile(r"(?<!\d)(?:\d{1,2}|[IVX]+)\.\s+\Z")
-
-
 _ORDINAL_LANGUAGES = frozenset(
     {"bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr"}
 )
-
-
 _FRENCH_TITLE = re.compile(r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Ft|Ste?|Col|Gén)\.\s+\Z")
-
-
 _JAPANESE_QUOTE = re.compile("[」』]\\Z")
 
 

@@ -88,12 +88,9 @@ _SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
 _UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 _TRADITIONAL = dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant")
-
-
 _DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 
-
-_RANGES = {
+_LETTERS_OF_SCRIPTS = {
     "Latin": "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
     "\uff21-\uff3a\uff41-\uff5a",
     "Greek": "\u0370-\u03ff\u1f00-\u1fff",
@@ -106,9 +103,7 @@ _RANGES = {
     "Han": "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
     "Hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
 }
-
-
-_LANGUAGES = {
+_LANGUAGES_OF_SCRIPTS = {
     "Latin": "af az bs ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lb lt lv ms mt nb nl nn "
     "no pl pt ro sk sl sq sr sv sw tl tr uz vi",
     "Greek": "el",
@@ -121,22 +116,14 @@ _LANGUAGES = {
     "Han": "ja ko zh",
     "Hangul": "ko",
 }
-
-
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
-
-
-_DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
-
+_DENSE_CHARACTER = re.compile("[" + "".join(_LETTERS_OF_SCRIPTS[script] for script in _DENSE_SCRIPTS) + "]")
 
 UNSPACED_LETTERS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Ranges of the letters of scripts without spaces between words."""
-
-
 UNSPACED_LETTER: Final = re.compile(f"[{UNSPACED_LETTERS}]")
-
 
 # Scripts without spaces between words, with their punctuation: each character counts as a word.
 UNSPACED = re.compile(
@@ -293,7 +280,7 @@ def letters_of_scripts(characters: Collection[str], *, at_least: int) -> re.Patt
     """Returns a pattern for the letters of the scripts that have `at_least` of the characters."""
     ranges = [
         letters
-        for letters in _RANGES.values()
+        for letters in _LETTERS_OF_SCRIPTS.values()
         if sum(map(bool, map(re.compile(f"[{letters}]").match, characters))) >= at_least
     ]
     return re.compile(f"[{''.join(ranges)}]" if ranges else "(?!)")
@@ -302,13 +289,17 @@ def letters_of_scripts(characters: Collection[str], *, at_least: int) -> re.Patt
 @cache
 def _script(language: str) -> re.Pattern[str] | None:
     """Returns a pattern for the letters of a language; None if its script is unknown."""
-    ranges = [_RANGES[script] for script, codes in _LANGUAGES.items() if language in codes.split()]
+    ranges = [
+        _LETTERS_OF_SCRIPTS[script]
+        for script, codes in _LANGUAGES_OF_SCRIPTS.items()
+        if language in codes.split()
+    ]
     return re.compile("[" + "".join(ranges) + "]") if ranges else None
 
 
 @cache
 def _is_dense(language: str) -> bool:
-    return any(language in _LANGUAGES[script].split() for script in _DENSE_SCRIPTS)
+    return any(language in _LANGUAGES_OF_SCRIPTS[script].split() for script in _DENSE_SCRIPTS)
 
 
 def stable_prefix(text: str) -> str:

@@ -23,20 +23,10 @@ Casing = Literal["unchanged", "capitals", "capital_initial"]
 """The casing that was removed from the ids: none; capitals throughout; the first letter's capital."""
 
 _NO_TERMS = Glossary({})
-
-
 _WORD = re.compile(r"[^\W\d_]{2,}")
-
-
 _SMALL_LETTER = re.compile("[a-z]")
-
-
 _ALWAYS_SMALL = str.maketrans("", "", "ßºª")
-
-
 _LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
-
-
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
 

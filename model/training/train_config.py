@@ -57,7 +57,7 @@ class NetworkConfig:
     """The network: a preset, and fields of TransformerConfig that override it.
 
     Attributes:
-        preset: A name of model.config.
+        preset: A name in `model.config.PRESETS`.
         overrides: Fields of TransformerConfig by name.
     """
 

@@ -28,18 +28,12 @@ from model.errors import DeviceLostError
 # PyTorch's CPU allocator has no error class of its own, only this message.
 _CPU_MESSAGE = "can't allocate memory"
 
-
 logger = logging.getLogger(__name__)
-
 
 # A recording stops the other threads for some ten milliseconds, as long as dozens of eager steps.
 _RUNS_BEFORE_RECORDING = 32
-
-
 # A graph of a step takes about a megabyte.
 _MOST_GRAPHS = 256
-
-
 # If so many recordings fail, others would too.
 _MOST_FAILURES = 8
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
 
 _INITIAL_SLOTS = 8
-
-
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
