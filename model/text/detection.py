@@ -41,13 +41,16 @@ _FEW = 20  # languages whose n-grams of all lengths are loaded
 _SAMPLE = 2000
 # Evidence for a language that no checkpoint reads, in nats, by logistic regression on 7,000 texts: for a
 # nat of likeness by trigrams, a common word of the likeliest loaded language, another word, a nat of rarity
-# in that language of a word that is common in the foreign one, and for a foreign letter.
-_BY_LIKENESS, _BY_KNOWN, _BY_UNKNOWN, _BY_RARITY, _BY_LETTER, _BIAS = 0.3, -1.5, -0.4, 0.35, 6.0, -1.0
+# in that language of a word that is common in the foreign one, and for a foreign letter, which says less in
+# what may be a name at the beginning.
+_BY_LIKENESS, _BY_KNOWN, _BY_UNKNOWN, _BY_RARITY, _BIAS = 0.3, -1.5, -0.4, 0.35, -1.1
+_BY_LETTER, _BY_NAME = 6.0, 2.0
 _MOST_LIKENESS = 8.0
 _LEAST = 1e-9  # probability by trigrams
 _RAREST = 8.0  # nats of a word that is no common one
 _STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
 """A small letter of other languages in Latin script that English, French, German and Spanish lack."""
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
 _SHORT = 20  # letters of a text that can be in several languages
 _PREFERENCE = 3.0  # how much likelier a language becomes that the sender of a text reads
 # Of two sentences of a text: log of the probability that the second one is in another language.
@@ -213,15 +216,20 @@ class LanguageDetector:
         """
         ranks = _ranks().get(canonical_code(likeliest))
         words = _words_but_names(text)
-        if ranks is None or max(map(len, words), default=0) < 2:
+        if ranks is None or max(map(len, words), default=0) < 3:
             return None
         num_known = sum(_is_known(word, ranks) for word in words)
-        num_strange = sum(_STRANGE_LETTER.search(word) is not None for word in words)
+        # A capital may begin a name, whose letters say little: São Paulo; Dvořák wrote nine symphonies.
+        capitals = int(text[:1].isupper() and not text.isupper())
+        has_letter = _STRANGE_LETTER.search(" ".join(words[capitals:])) is not None
+        is_sentence = len(words) > 1 and _SENTENCE_END.search(text) is not None
         rarities = self._rarities(words, ranks)
-        if len(words) == 1 and not num_strange and (not rarities or self._is_common(words[0])):
+        is_common = len(words) == 1 and self._is_common(words[0])
+        if not has_letter and (is_common or not (rarities or is_sentence)):
             return None
+        may_have_letter = is_sentence and _STRANGE_LETTER.search(words[0]) is not None
         evidence = _BIAS + _BY_KNOWN * num_known + _BY_UNKNOWN * (len(words) - num_known)
-        evidence += _BY_LETTER * min(num_strange, 1)
+        evidence += _BY_LETTER if has_letter else _BY_NAME * may_have_letter
         highest = _BY_RARITY * max(rarities.values(), default=0.0) + _BY_LIKENESS * _MOST_LIKENESS
         if evidence + highest <= 0:
             return None

@@ -56,8 +56,8 @@ _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
     _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
 MATHS = (  # in LaTeX; two prices have a space before the second sign, a digit behind it, or no sign of maths
-    r"(?:(?<![\w$\\])\$(?=[^$\n]{0,200}[\\^_={}+*<>]|[a-z]{1,3}\$)[^\s$](?:[^$\n]{0,200}[^\s$\\])?\$(?![\w$])"
-    r"|\$\$[^$\n]{1,200}\$\$)"
+    r"(?:(?<![\w$\\])\$(?=[^$\n]{0,200}[\\^_=+]|[a-z]{1,3}\$)[^\s$](?:[^$\n]{0,200}[^\s$\\])?\$(?![\w$])"
+    r"|\$\$(?=[^$\n]{0,200}[\\^_=+])[^$\n]{1,200}\$\$)"
 )
 _CONVERSION = rf"[-+#0]?\d{{0,3}}(?:\.\d{{1,2}})?(?:(?:l{{0,2}}|hh?|z)[dux]|[sfegcb@]|i(?!{_L}))"
 

@@ -118,6 +118,11 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
         ("pelo", "es"),
         ("bol", "fr"),
         ("Slovak", "en"),
+        ("São Paulo", "es"),
+        ("Škoda Octavia", "es"),
+        ("Dvořák wrote nine symphonies.", "en"),
+        ("Erdoğan met Orbán in Ankara on Monday.", "en"),
+        ("Mødet er aflyst.", "da"),
         ("é 🙂", "fr"),
     ],
 )

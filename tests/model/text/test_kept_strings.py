@@ -26,6 +26,7 @@ from model.text.tags import kept_tag
             ["<code>make all</code>", "<b>", "</b>", "<kbd>F</kbd>"],
         ),
         ("If $x^2 + y_1$ and $n$, then $$a = b$$.", ["$x^2 + y_1$", "$n$", "$$a = b$$"]),
+        ("It is $20 {name} and 5$, or $$ and more $$.", ["$20", "{name}", "5$"]),
         ("Pay $5 or $6 (or C$ 7) + $8, and A$ = B$.", ["$5", "$6", "C$ 7", "$8"]),
         ("Write to max@example.org, please.", ["max@example.org"]),
         ("Ask o'brien@example.ie, not d'alice@example.org", ["o'brien@example.ie", "alice@example.org"]),
