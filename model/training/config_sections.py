@@ -105,7 +105,8 @@ class CleaningConfig:
 
     Attributes:
         max_length_tokens: Longest side in token ids, tag and EOS included; checked after tokenising.
-        max_length_words: Longest side in words (a Han, kana or Hangul character counts as one).
+        max_length_words: Longest side in words (a Han, kana or Hangul character counts as one); a side of
+            more than 20 times as many characters is too long as well.
         max_length_ratio: Words of the longer side divided by words of the shorter one, which counts as at
             least three words because very short sentences differ more ("Hurry!" / "Dépêche-toi donc !").
         deduplicate: Keep only the first of identical pairs, across all corpora.

@@ -18,6 +18,8 @@ _RECENT_LIMIT = 250_000
 
 DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
 _SHORTEST_COMPARED = 3
+_CHARACTERS_PER_WORD = 20
+"""A side with more of them than its most words allow is a blob, whose letters would shape the vocabulary."""
 
 
 class FingerprintSet:
@@ -115,7 +117,8 @@ class Cleaner:
         if not pair.source or not pair.target:
             return "empty"
         shorter, longer = sorted((count_words(pair.source), count_words(pair.target)))
-        if longer > config.max_length_words:
+        most_characters = config.max_length_words * _CHARACTERS_PER_WORD
+        if longer > config.max_length_words or max(map(len, pair)) > most_characters:
             return "too_long"
         if longer > config.max_length_ratio * max(shorter, _SHORTEST_COMPARED):
             return "length_ratio"

@@ -241,7 +241,7 @@ def _read_json_lines(config: CorpusConfig) -> Iterator[SentencePair]:
 def _parsed(text: str, place: str) -> object:
     try:
         value: object = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise CorpusError(f"{place}: not JSON ({error})") from error
     return value
 

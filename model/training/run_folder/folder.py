@@ -108,8 +108,9 @@ class RunFolder:
         has_runs_lock = self.lock.is_file() and not self.lock.stat().st_size
         if has_runs_lock or is_run_folder(self.root):
             return []
-        parts = (path for path in vars(self).values() if path.parent == self.root and path != self.lock)
-        return [part for part in parts if part.exists() or part.is_symlink()]
+        parts = (path for path in vars(self).values() if path not in (self.root, self.lock))
+        own = (part for part in parts if part.parent == self.root)
+        return [part for part in own if part.exists() or part.is_symlink()]
 
     def remove_unused(self) -> None:
         """Delete the folder if it holds nothing but its lock, which no process holds."""

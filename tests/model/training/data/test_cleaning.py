@@ -10,6 +10,7 @@ GOOD = SentencePair("The bridge is closed today.", "Le pont est fermé aujourd'h
 BAD = {
     "empty": SentencePair("The bridge is closed.", " \u200b\t"),
     "too_long": SentencePair("so " * 21, "si " * 21),
+    "too_long without spaces": SentencePair("A" * 401, "A" * 401 + "."),
     "length_ratio": SentencePair(
         "Closed.", "Le pont est fermé, et il le sera encore demain et après-demain, hélas !"
     ),
@@ -30,7 +31,7 @@ def cleaned(pairs: list[SentencePair], config: CleaningConfig) -> tuple[list[Sen
 def test_bad_pair_is_dropped_and_counted(reason: str) -> None:
     kept, report = cleaned([GOOD, BAD[reason]], CONFIG)
     assert kept == [GOOD]
-    assert report == CleaningReport(kept=1, dropped={reason: 1})
+    assert report == CleaningReport(kept=1, dropped={reason.partition(" ")[0]: 1})
 
 
 def test_each_check_can_be_turned_off() -> None:

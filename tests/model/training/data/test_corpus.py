@@ -117,6 +117,7 @@ def test_blank_line_is_an_empty_pair(tmp_path: Path) -> None:
         ("a.json", b'[["One."]]', "entry 1: no pair of strings"),
         ("a.json", b'[["One.", 1]]', "entry 1: no pair of strings"),
         ("a.json", b'[["One.", "Un."', "a.json: not JSON"),
+        ("a.json", b"[" * 100_000, "a.json: not JSON"),
         ("a.jsonl", b'["One.", "Un."]\n{"en": "Two."}\n', "a.jsonl:2: no pair of strings"),
         ("a.jsonl", b'["One.", "Un."]\nTwo.\n', "a.jsonl:2: not JSON"),
     ],

@@ -70,6 +70,13 @@ def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> No
     assert not (tmp_path / "lock").exists()
 
 
+def test_the_working_directory_may_be_a_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert RunFolder(Path()).foreign_parts == []
+    (tmp_path / "config.json").touch()
+    assert RunFolder(Path()).foreign_parts == [Path("config.json")]
+
+
 def test_a_run_that_failed_early_can_begin_again_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     config = tiny_run(tmp_path)
