@@ -186,7 +186,11 @@ class RunLog:
             self._scalars.close()
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """The events so far, all or of one kind, in order."""
+        """The events so far, all or of one kind, in order.
+
+        Raises:
+            TrainingError: If a line is damaged.
+        """
         return [event for event in self._read() if kind in (None, event["kind"])]
 
     def keep(self, translations: Translations, *, is_best: bool) -> None:
@@ -225,10 +229,20 @@ class RunLog:
     def _read(self) -> Iterator[Event]:
         if not self._file.exists():
             return
-        with self._file.open(encoding="utf-8") as opened:
-            for line in opened:
+        with self._file.open(encoding="utf-8", errors="replace") as opened:
+            for number, line in enumerate(opened, start=1):
                 if line.endswith("\n"):  # a kill may have cut the last line short
-                    yield json.loads(line)
+                    yield _event(line, f"{self._file}:{number}")
+
+
+def _event(line: str, place: str) -> Event:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict) or not {"kind", "step"} <= event.keys():
+        raise TrainingError(f"{place}: not an event of a run, delete the line")
+    return event
 
 
 def _translated_text(values: Mapping[str, Any]) -> TranslatedText:

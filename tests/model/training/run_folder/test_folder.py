@@ -151,6 +151,17 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
     assert [event["step"] for event in log.events()] == [1, 2]
 
 
+@pytest.mark.parametrize("line", [b"\0\0\0", b"\xff", b"[1]", b'{"kind": "update"}'])
+def test_a_damaged_line_is_named(tmp_path: Path, line: bytes) -> None:
+    log = RunLog(RunFolder(tmp_path))
+    log.record("update", 1, {})
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    log.record("update", 2, {})
+    with pytest.raises(TrainingError, match=r"log\.jsonl:2: not an event of a run"):
+        log.events()
+
+
 def test_tensorboard_writes_event_files(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     log = RunLog(RunFolder(tmp_path), tensorboard=True)
