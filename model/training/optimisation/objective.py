@@ -12,7 +12,7 @@ This module computes half of that objective, so that its losses compare with tho
 Shapes: N sentences, T target positions, M rows (N × T), D width of states, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -103,7 +103,8 @@ def projected_loss(
     """`label_smoothed_loss` of the logits `output(states)`, a few rows of which are in memory at a time.
 
     The logits of a batch, and their gradient, are the largest tensors of a training step. Here a chunk of
-    logits becomes its part of the gradients of states and weights before the next chunk is computed.
+    logits becomes its part of the gradients of states and weights before the next chunk is computed, in
+    products of the type of autocast.
 
     Args:
         states_NTD: Decoder states.
@@ -111,66 +112,31 @@ def projected_loss(
         labels_NT: Reference tokens, `pad_id` at padding.
         smoothing: The distribution q.
     """
-    apply = cast(Callable[..., tuple[Tensor, Tensor]], _ProjectedCrossEntropy.apply)
-    rows = states_NTD.flatten(0, -2), labels_NT.flatten()
-    return SummedLoss(*apply(*rows, output.weight, output.bias, smoothing, torch.is_grad_enabled()))
-
-
-class _ProjectedContext(FunctionCtx):
-    """What forward saves for backward."""
-
-    needs_input_grad: tuple[bool, ...]
-    saved_tensors: tuple[Tensor, ...]
-
-
-class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Loss and gradients in one pass over the rows; products are computed in the type of autocast."""
-
-    @staticmethod
-    def forward(
-        ctx: _ProjectedContext,
-        states_MD: Tensor,
-        labels_M: Tensor,
-        weight_VD: Tensor,
-        bias_V: Tensor | None,
-        smoothing: Smoothing,
-        is_grad_enabled: bool,  # in here the grad mode is always off
-    ) -> tuple[Tensor, Tensor]:
-        device, size = states_MD.device, smoothing.vocab_size
-        is_cast = torch.is_autocast_enabled(device.type)
-        precision = torch.get_autocast_dtype(device.type) if is_cast else weight_VD.dtype
+    weight_VD, bias_V, size = output.weight, output.bias, smoothing.vocab_size
+    states_MD, labels_M, device = states_NTD.flatten(0, -2), labels_NT.flatten(), states_NTD.device
+    inputs = [each for each in (states_MD, weight_VD, bias_V) if each is not None]
+    has_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
+    is_cast = torch.is_autocast_enabled(device.type)
+    precision = torch.get_autocast_dtype(device.type) if is_cast else weight_VD.dtype
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
         states, weight = states_MD.to(precision), weight_VD[:size].to(precision)
         bias = None if bias_V is None else bias_V[:size].to(precision)
+        gradients = [kept_gradient(states), *map(torch.zeros_like, inputs[1:])] if has_gradient else []
         sums = torch.zeros(2, device=device)
-        parameters = [each for each in (weight_VD, bias_V) if each is not None]
-        # Without the loss scale ε / V is near the smallest float16.
-        kept = torch.float32 if precision == torch.float16 else precision
-        gradients = []
-        if is_grad_enabled and any(ctx.needs_input_grad):
-            gradients = [torch.zeros_like(states, dtype=kept), *map(torch.zeros_like, parameters)]
         step = rows_at_once(device, size, _ROWS_AT_ONCE)
-        with torch.autocast(device.type, enabled=False):
-            for start in range(0, len(states), step):
-                rows = slice(start, start + step)
-                logits_MV = functional.linear(states[rows], weight, bias)
-                logs_MV = logits_MV.float().log_softmax(-1)
-                sums += _losses(logs_MV, labels_M[rows], smoothing)
-                if gradients:
-                    gradient_MV = _gradient(logs_MV, labels_M[rows], smoothing).to(kept)
-                    gradients[0][rows] = gradient_MV @ weight.to(kept)
-                    gradients[1][:size] += gradient_MV.T @ states[rows].to(kept)
-                    if bias is not None:
-                        gradients[2][:size] += gradient_MV.sum(0)
-        ctx.save_for_backward(*gradients)
+        for start in range(0, len(states), step):
+            rows = slice(start, start + step)
+            logs_MV = functional.linear(states[rows], weight, bias).float().log_softmax(-1)
+            sums += _losses(logs_MV, labels_M[rows], smoothing)
+            if gradients:
+                kept = gradients[0].dtype
+                gradient_MV = _gradient(logs_MV, labels_M[rows], smoothing).to(kept)
+                gradients[0][rows] = gradient_MV @ weight.to(kept)
+                gradients[1][:size] += gradient_MV.T @ states[rows].to(kept)
+                if bias is not None:
+                    gradients[2][:size] += gradient_MV.sum(0)
         smoothed, cross_entropy = sums.unbind()
-        ctx.mark_non_differentiable(cross_entropy)
-        return smoothed, cross_entropy
-
-    @staticmethod
-    def backward(ctx: _ProjectedContext, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        states_MD, *parameters = (each * upstream[0] for each in ctx.saved_tensors)
-        weight_VD, bias_V = (*parameters, None)[:2]
-        return states_MD, None, weight_VD, bias_V, None, None
+    return SummedLoss(_with_gradients(smoothed, inputs, gradients), cross_entropy)
 
 
 def _smoothed_sums(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:
@@ -187,37 +153,38 @@ def _smoothed_sums(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) ->
             if gradient_MV is not None:
                 gradient_MV[rows, : smoothing.vocab_size] = _gradient(logs_MV, labels_M[rows], smoothing)
         smoothed, cross_entropy = sums.unbind()
-    return _with_gradient(smoothed, logits_MV, gradient_MV), cross_entropy
+    gradients = [] if gradient_MV is None else [gradient_MV]
+    return _with_gradients(smoothed, [logits_MV], gradients), cross_entropy
 
 
-def _with_gradient(value: Tensor, logits: Tensor, gradient: Tensor | None) -> Tensor:
-    """The value, whose gradient with respect to the logits was computed together with it.
+def _with_gradients(value: Tensor, inputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """The value, whose gradient with respect to each input was computed together with it, or for none.
 
     That saves a second pass over the largest tensor of a training step, and its float32 copy.
     """
-    if gradient is None:
+    if not gradients:
         return value
-    return cast(Callable[..., Tensor], _WithGradient.apply)(logits, value, gradient)
+    return cast(Callable[..., Tensor], _WithGradients.apply)(value, gradients, *inputs)
 
 
 class _Context(FunctionCtx):
     """What forward saves for backward."""
 
     saved_tensors: tuple[Tensor, ...]
-    precision: torch.dtype
+    precisions: list[torch.dtype]
 
 
-class _WithGradient(torch.autograd.Function):
+class _WithGradients(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: _Context, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.precision = logits.dtype
-        ctx.save_for_backward(gradient)
+    def forward(ctx: _Context, value: Tensor, gradients: Sequence[Tensor], *inputs: Tensor) -> Tensor:
+        ctx.precisions = [each.dtype for each in inputs]
+        ctx.save_for_backward(*gradients)
         return value.clone()
 
     @staticmethod
-    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        gradient = ctx.saved_tensors[0]
-        return (gradient * upstream[0].to(gradient.dtype)).to(ctx.precision), None, None
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (gradient * upstream[0] for gradient in ctx.saved_tensors)
+        return None, None, *(g.to(precision) for g, precision in zip(scaled, ctx.precisions, strict=True))
 
 
 def rows_at_once(device: torch.device, vocab_size: int, on_a_cpu: int) -> int:
@@ -225,13 +192,13 @@ def rows_at_once(device: torch.device, vocab_size: int, on_a_cpu: int) -> int:
     return on_a_cpu if device.type == "cpu" else max(1, _NUMBERS_ON_A_GPU // vocab_size)
 
 
-def kept_gradient(logits_MV: Tensor) -> Tensor:
+def kept_gradient(like: Tensor) -> Tensor:
     """Zeros for a gradient that is not multiplied by the loss scale yet.
 
-    It is float32 for float16 logits, because ε / V without the loss scale is near the smallest float16.
+    It is float32 for float16 numbers, because ε / V without the loss scale is near the smallest float16.
     """
-    precision = torch.float32 if logits_MV.dtype == torch.float16 else logits_MV.dtype
-    return torch.zeros_like(logits_MV, dtype=precision)
+    precision = torch.float32 if like.dtype == torch.float16 else like.dtype
+    return torch.zeros_like(like, dtype=precision)
 
 
 def _losses(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
@@ -294,7 +261,7 @@ def symmetric_divergence(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothi
             total += (value_M1 * counts_M1).sum()
             for place, part_MV in zip(places, gradients_MV, strict=True):
                 gradient_MV[place] = part_MV * counts_M1
-    return _with_gradient(total, logits_MV, gradient_MV)
+    return _with_gradients(total, [logits_MV], [gradient_MV])
 
 
 def _divergence(logs_p_MV: Tensor, logs_q_MV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
