@@ -223,9 +223,7 @@ def _progress(record: RunRecord) -> Iterator[Fact]:
     if latest is not None:
         yield "Steps", f"{latest['step']:,} ({latest['epoch']:.2f} epochs)"
         yield "Tokens seen", f"{latest['tokens']:,} (source and target, without padding)"
-        seconds = latest.get("seconds", provenance.get("seconds"))
-        if seconds is not None:
-            yield "Time of training", _duration(seconds)
+        yield "Time of training", _duration(latest["seconds"])
     best = record.best_validation
     if best is not None:
         yield (
@@ -265,13 +263,11 @@ def _speed(record: RunRecord) -> Iterator[Fact]:
     if speeds:
         yield "Throughput", f"{median(speeds):,.0f} tokens/s (median)"
     for value, title in (("mfu", "Model FLOPs utilisation"), ("padding_share", "Padding")):
-        shares = [event[value] for event in record.updates if value in event]
-        if shares:
+        if shares := [event[value] for event in record.updates]:
             yield title, f"{median(shares):.1%} (median)"
     seconds = [event["seconds"] for event in record.validations]
     if seconds:
-        decoder = record.validations[-1].get("decoder", "")
-        yield "A validation", f"{median(seconds):.1f} s (median){f', {decoder}' if decoder else ''}"
+        yield "A validation", f"{median(seconds):.1f} s (median), {record.validations[-1]['decoder']}"
 
 
 def _place(record: RunRecord) -> Iterator[Fact]:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _TENSORS = "tensors.safetensors"
 _VALUES = "state.json"
 _FORMAT_VERSION = 1
-"""Version of the layout of both files; a state without a version has this one."""
+"""Version of the layout of both files."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ def load_run_state(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]
     if not has_run_state(folder):
         raise TrainingError(f"there is nothing to resume: {folder} holds no state yet")
     values = load_state_values(folder)
-    version, step = values.pop("format_version", _FORMAT_VERSION), values.pop("step", None)
+    version, step = values.pop("format_version", None), values.pop("step", None)
     if version != _FORMAT_VERSION or not isinstance(step, int):
         known = f"this release goes on from version {_FORMAT_VERSION}"
         raise TrainingError(f"the run's state {folder / _VALUES} has format version {version!r}; {known}")
@@ -212,9 +212,9 @@ def _config_at_start(folder: RunFolder) -> TrainConfig:
 
 def _require_same_text(folder: RunFolder, config: TrainConfig) -> None:
     """Refuse changed text before it is tokenised."""
-    known = load_state_values(folder.state).get("text", {})  # older states have no fingerprints
+    known = load_state_values(folder.state).get("text", {})
     for which, fingerprint in text_fingerprints(config, folder).items():
-        if known.get(which, fingerprint) != fingerprint:
+        if known.get(which) != fingerprint:
             raise CorpusError(f"cannot resume: the {which} text, or the tokenizer, has changed since")
 
 

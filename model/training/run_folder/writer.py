@@ -242,7 +242,7 @@ class RunWriter:
         )
 
     def _provenance(self, position: Position) -> dict[str, object]:
-        mfu = [event["mfu"] for event in self.log.events("update") if "mfu" in event]
+        mfu = [event["mfu"] for event in self.log.events("update")]
         return self._description.provenance(position, scores=self._newest_scores, mfu=mfu)
 
     def save_state(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
@@ -280,9 +280,7 @@ class RunWriter:
 
     def resume(self, step: int, validated_step: int, values: Mapping[str, Any]) -> None:
         """Return to a saved state: forget what was logged and translated after it."""
-        # States of earlier releases have the scores under another name.
-        kept = values["kept_scores"] if "kept_scores" in values else values["shelf"]
-        self._retention.scores = {int(step): score for step, score in kept.items()}
+        self._retention.scores = {int(step): score for step, score in values["kept_scores"].items()}
         self.log.rewind(step, validated_step)
         self._newest_scores = next(reversed(self.log.events("validation")), None)
 

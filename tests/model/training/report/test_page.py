@@ -168,10 +168,18 @@ def test_a_report_that_cannot_be_written_is_logged(
     assert caplog.text.count(f"dragoman report {tmp_path}") == 2
 
 
-UPDATE = {"kind": "update", "step": 20, "epoch": 0.5, "tokens": 1200, "tokens_per_second": 50.0}
+UPDATE = {
+    "kind": "update",
+    "step": 20,
+    "epoch": 0.5,
+    "tokens": 1200,
+    "seconds": 90.0,
+    "tokens_per_second": 50.0,
+    "padding_share": 0.1,
+    "mfu": 0.5,
+}
 PROVENANCE: dict[str, Any] = {
     "steps": 20,
-    "seconds": 90.0,
     "data": {
         "train": [{"languages": ["en", "fr"], "bidirectional": True, "files": [{"name": "a/b.tsv"}]}],
         "validation": [],
@@ -194,7 +202,7 @@ def test_the_facts_of_a_run_that_has_only_begun() -> None:
 
 
 def test_progress_and_speed() -> None:
-    shown = facts([UPDATE, {**UPDATE, "step": 40, "tokens_per_second": 70.0, "seconds": 7380.0, "mfu": 0.5}])
+    shown = facts([UPDATE, {**UPDATE, "step": 40, "tokens_per_second": 70.0, "seconds": 7380.0}])
     assert shown["Steps"] == "40 (0.50 epochs)"
     assert shown["Tokens seen"].startswith("1,200 ")
     assert shown["Time of training"] == "2 h 3 min"

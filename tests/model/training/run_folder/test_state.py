@@ -95,15 +95,6 @@ def test_a_state_of_another_format_is_refused_by_its_version(tmp_path: Path) -> 
         load_run_state(tmp_path / "state")
 
 
-def test_a_state_from_before_formats_had_a_number_loads(tmp_path: Path) -> None:
-    save(tmp_path, 3)
-    file = tmp_path / "state" / "state.json"
-    values = json.loads(file.read_text())
-    del values["format_version"]
-    file.write_text(json.dumps(values))
-    assert load_run_state(tmp_path / "state")[0] == 3
-
-
 @pytest.mark.parametrize("content", ["[]", '"text"', "3"])
 def test_a_state_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
     save(tmp_path, 1)
@@ -215,16 +206,6 @@ def test_other_text_does_not_resume_and_replaces_nothing(copied_run: Path, name:
     with pytest.raises(CorpusError, match=f"cannot resume: the {which} text, or the tokenizer, has changed"):
         open_run(tiny_run(copied_run, run={"log_every": 1}), resume=True)
     assert {file: file.read_bytes() for file in root.rglob("*") if file.is_file()} == kept
-
-
-def test_a_state_of_an_earlier_release_resumes(copied_run: Path) -> None:
-    """It has no fingerprints, and another name for the scores of the checkpoints that are kept."""
-    file = copied_run / "run/state/state.json"
-    values = json.loads(file.read_text())
-    del values["text"]
-    values["shelf"] = values.pop("kept_scores")
-    file.write_text(json.dumps(values))
-    assert open_run(tiny_run(copied_run), resume=True).run() == "max_steps"
 
 
 class Second(World):
