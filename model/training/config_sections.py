@@ -33,17 +33,6 @@ AboveZero = Annotated[Number, Field(gt=0)]
 FromZero = Annotated[Number, Field(ge=0)]
 Precision = Literal["float32", "bfloat16", "float16"]
 
-AUGMENTATION_KINDS = (
-    "no_final_stop",
-    "capitals",
-    "capitalised",
-    "lowercase",
-    "plain_letters",
-    "typing_errors",
-    "joined",
-    "copied",
-)
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class CorpusConfig:
@@ -225,7 +214,7 @@ class AugmentationConfig:
     @property
     def rates(self) -> dict[str, float]:
         """Expected copies per pair, by kind."""
-        return {kind: getattr(self, kind) for kind in AUGMENTATION_KINDS}
+        return {name: rate for name, rate in vars(self).items() if name not in ("words", "seed")}
 
     @property
     def is_on(self) -> bool:

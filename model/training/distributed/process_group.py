@@ -24,8 +24,7 @@ from torch.distributed.distributed_c10d import PrefixStore, ProcessGroup, Store
 from torch.distributed.rendezvous import rendezvous
 
 from model.errors import ConfigError, LostProcessError, TrainingError
-from model.training.distributed import is_distributed
-from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.distributed.world import World
 from model.training.run_folder.state import seed_rank
 
 _COLLECTIVE_TIMEOUT = timedelta(days=30)
@@ -169,10 +168,7 @@ class DistributedWorld(World):
 
 @contextmanager
 def join_world() -> Iterator[World]:
-    """Join the processes that torchrun started; a process started without torchrun is a single one."""
-    if not is_distributed():
-        yield SINGLE_PROCESS
-        return
+    """Join the processes that torchrun started."""
     world = _join()
     try:
         yield world

@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from model.text.languages import canonical_code, has_unspaced_sentences, has_unspaced_words, lower, upper
-from model.training.config_sections import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.config_sections import AugmentationConfig
 from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, name
 from model.training.data.corpus import SentencePair
 
@@ -302,7 +302,7 @@ ALTERATIONS: Mapping[str, Alteration] = {
     "copied": with_synthetic_entity,
 }
 
-_NUMBERS = struct.Struct(f"<{len(AUGMENTATION_KINDS)}Q")
+_NUMBERS = struct.Struct(f"<{len(ALTERATIONS)}Q")
 
 
 class Copy(NamedTuple):
@@ -330,7 +330,7 @@ class Augmenter:
             yield from self._copies(pair, context)
 
     def _copies(self, pair: SentencePair, context: SentenceContext) -> Iterator[Copy]:
-        for kind, number in zip(AUGMENTATION_KINDS, self._numbers(pair, context), strict=True):
+        for kind, number in zip(ALTERATIONS, self._numbers(pair, context), strict=True):
             times = int(self._rates[kind] + number / 2**64)
             if not times:
                 continue
