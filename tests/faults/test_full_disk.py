@@ -21,7 +21,7 @@ VICTIMS = ("checkpoints/last/model.safetensors", "state/tensors.safetensors", "l
 # Resumes each run in a fork with its limit: standard error goes into its folder, statuses are told as JSON.
 PROGRAM = """
 import json, os, resource, sys
-import model.training.run, torch._dynamo  # once, before the forks
+import model.training.run  # once, before the forks
 from pathlib import Path
 from model.cli import train
 from model.cli.main import main

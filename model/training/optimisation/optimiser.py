@@ -1,5 +1,6 @@
 """AdamW, which weights decay, and averages of the weights over several steps."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,23 @@ def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
     return decay, keep
 
 
+class _AdamW(torch.optim.AdamW):
+    """torch's AdamW, without its import of torch's compiler: that takes a process over a second.
+
+    torch imports the compiler only to keep it away from these methods.
+    """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        self.param_groups.append({**self.defaults, **param_group})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # there is no closure
+        inspect.unwrap(torch.optim.AdamW.step)(self)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        inspect.unwrap(torch.optim.AdamW.zero_grad)(self, set_to_none)
+
+
 def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.optim.AdamW:
     """AdamW over all weights; `fused` updates all of them in one kernel, on CPU and CUDA."""
     decay, keep = decay_groups(network)
@@ -31,7 +49,7 @@ def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.opt
         {"params": decay, "weight_decay": config.weight_decay},
         {"params": keep, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
+    return _AdamW(
         [group for group in groups if group["params"]],
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),

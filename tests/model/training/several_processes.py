@@ -85,7 +85,8 @@ def outcome_of(commands: Sequence[Sequence[str]]) -> tuple[list[int], str]:
 def train_together(configs: Sequence[TrainConfig], folder: Path) -> str:
     """Train runs of two processes, one after the other; returns their standard error.
 
-    At its end, each process prints the names of its threads after `at the end: `, if there is /proc.
+    At its end, each process prints `at the end: `, whether it has imported torch's compiler, and the names of
+    its threads, if there is /proc.
     """
     files = [folder / f"{number}.json" for number in range(len(configs))]
     for file, config in zip(files, configs, strict=True):
@@ -100,13 +101,13 @@ def cut_small() -> None:
     tokenisation.CHUNK_SIZE = SMALL_CHUNK
 
 
-def print_threads() -> None:
+def print_end() -> None:
     names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
-    sys.stderr.write(f"at the end: {' '.join(names)}\n")
+    sys.stderr.write(f"at the end: compiler {'torch._dynamo' in sys.modules} {' '.join(names)}\n")
 
 
 if __name__ == "__main__":
-    atexit.register(print_threads)
+    atexit.register(print_end)
     cut_small()
     with join_world() as world:
         for file in sys.argv[1:]:

@@ -172,6 +172,10 @@ def test_one_process_goes_on_where_two_were(together: Together, tmp_path: Path) 
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
+def test_training_leaves_torchs_compiler_alone(together: Together) -> None:
+    assert together.said.count("at the end: compiler False") == 2
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are found by Linux' /proc")
 def test_no_thread_outlives_the_process_group(together: Together) -> None:
     """A thread that frees a tensor while Python shuts down can end the process by SIGABRT."""

@@ -48,11 +48,27 @@ def test_only_the_first_group_shrinks_without_a_gradient() -> None:
         torch.testing.assert_close(weight.detach(), before[name] * factor)
 
 
-def test_settings_reach_the_optimiser() -> None:
-    config = OptimisationConfig(beta1=0.8, beta2=0.97, epsilon=1e-7)
-    (first, second) = build_optimiser(Transformer(tiny_config()), config).param_groups
-    for group in (first, second):
-        assert (group["betas"], group["eps"], group["fused"]) == ((0.8, 0.97), 1e-7, True)
+def test_it_takes_torchs_steps_to_the_bit() -> None:
+    config = OptimisationConfig(learning_rate=0.1, weight_decay=0.5, beta1=0.8, beta2=0.97, epsilon=1e-7)
+    ours, theirs = Transformer(tiny_config()), Transformer(tiny_config())
+    theirs.load_state_dict(ours.state_dict())
+    optimiser = build_optimiser(ours, config)
+    decay, keep = decay_groups(theirs)
+    groups = [{"params": decay, "weight_decay": 0.5}, {"params": keep, "weight_decay": 0.0}]
+    original = torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.97), eps=1e-7, fused=True)
+    for _ in range(3):
+        optimiser.zero_grad()
+        assert all(weight.grad is None for weight in ours.parameters())
+        for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            mine.grad = torch.randn_like(mine)
+            other.grad = mine.grad.clone()
+        optimiser.step()
+        original.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(mine, other)
+        state = optimiser.state[mine]
+        assert state.keys() == original.state[other].keys()
+        assert all(torch.equal(value, original.state[other][name]) for name, value in state.items())
 
 
 def network(value: float = 0.0) -> nn.Linear:
