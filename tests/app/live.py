@@ -13,6 +13,7 @@ Options are environment variables, as for the real one:
 import os
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from app.connection import protocol
@@ -48,7 +49,7 @@ def run(settings: Settings, process: ServiceProcess | None = None, listener: Lis
     serve(create_app(settings, backend, process=process), settings, listener)
 
 
-if __name__ == "__main__":
+def main() -> None:
     protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
     chosen = Settings(_env_file=None)
     set_up_logs(chosen.log_level)
@@ -56,3 +57,16 @@ if __name__ == "__main__":
         run(chosen)
     else:
         sys.exit(supervise(chosen, chosen.processes, run))
+
+
+def serve_forked(environment: dict[str, str], stderr: Connection) -> None:
+    """Serve from a fork, with this environment and standard error."""
+    os.environ.clear()
+    os.environ.update(environment)
+    with stderr:
+        os.dup2(stderr.fileno(), 2)
+    main()
+
+
+if __name__ == "__main__":
+    main()

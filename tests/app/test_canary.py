@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.double import write_keys
-from tests.app.remote import JSON, Live, running, wait_for
+from tests.app.remote import DOUBLE, JSON, Live, running, wait_for
 
 TEXT = "zanzibar"
 KEY = "key-of-quixote"
@@ -21,6 +21,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One that logs all it can, takes a key, fails at a word, and whose every step seems stuck."""
     keys = write_keys(tmp_path_factory.mktemp("keys"), alice=KEY)
     with running(
+        command=DOUBLE,  # a fork has the command line and the environment of the process it came from
         DRAGOMAN_API_KEYS_FILE=str(keys),
         DRAGOMAN_LOG_LEVEL="debug",
         DRAGOMAN_WATCHDOG_SECONDS="0.1",

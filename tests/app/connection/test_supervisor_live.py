@@ -13,7 +13,6 @@ from pathlib import Path
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
 from tests.app.remote import (
-    DOUBLE,
     REAL,
     ROOT,
     Live,
@@ -30,7 +29,7 @@ from tests.model.native_library import needs_native
 
 
 @contextmanager
-def running_two(folder: Path, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Live]:
+def running_two(folder: Path, command: Sequence[str] | None = None, **variables: str) -> Iterator[Live]:
     """Two processes under a supervisor, whose files are in a folder."""
     with running(command=command, DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
         with ExitStack() as until_both_accept:

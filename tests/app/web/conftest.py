@@ -24,8 +24,10 @@ def browser() -> Iterator[Browser]:
     if executable is None:
         pytest.skip("the Debian package chromium is not installed")
     with sync_playwright() as playwright:
-        # Root has no sandbox.
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        # Root has no sandbox. Drawing by an emulated GPU takes longer.
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield browser
         browser.close()
 
