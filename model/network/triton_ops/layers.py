@@ -115,12 +115,15 @@ def _attend(
     rows, heads, head_dim = queries_RHD.shape
     _, lists_of_a_slot, capacity = table_NKC.shape
     width = rows // len(lengths_N)
-    unused = queries_RHD
+    # The kernel knows the pitch of the rows, but reads the heads of a row as neighbours: a rotation of the
+    # hypotheses of one slot leaves them apart.
+    queries_RM = unused = queries_RHD.flatten(1)
+    keys_RM, values_RM = (unused if each is None else each.flatten(1) for each in (keys_RHD, values_RHD))
     joined = queries_RHD.new_empty(rows, heads * head_dim)
     kernels.attend[(rows, heads)](
-        queries_RHD,
-        unused if keys_RHD is None else keys_RHD,
-        unused if values_RHD is None else values_RHD,
+        queries_RM,
+        keys_RM,
+        values_RM,
         pool_keys_PHD,
         pool_values_PHD,
         lengths_N,
@@ -130,9 +133,9 @@ def _attend(
         unused if is_seen_NC is None else is_seen_NC,
         unused if bias_HC is None else bias_HC,
         joined,
-        queries_RHD.stride(0),
-        0 if keys_RHD is None else keys_RHD.stride(0),
-        0 if values_RHD is None else values_RHD.stride(0),
+        queries_RM.stride(0),
+        keys_RM.stride(0),
+        values_RM.stride(0),
         table_NKC.stride(-2),
         0 if bias_HC is None else bias_HC.stride(0),
         scale,

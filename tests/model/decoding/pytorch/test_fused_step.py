@@ -103,4 +103,5 @@ def test_numbers_that_break_end_one_sentence(options: dict[str, object]) -> None
 )
 def test_every_kind_of_layer(variant: dict[str, object]) -> None:
     asked = [request(source, strategy="greedy", min_length=2, max_length=3) for source in sentences(3, 5)]
-    require_same(static, lively_network(**variant), {0: asked})
+    alone = request(sentences(4)[0], beam_size=4, num_hypotheses=4, max_length=3)
+    require_same(static, lively_network(**variant), {0: [*asked, alone]})
