@@ -17,7 +17,7 @@ import threading
 import traceback
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from weakref import WeakSet
 
 import torch
@@ -280,9 +280,20 @@ class CudaGraphs:
             ):
                 work()
         except RuntimeError as error:
+            self._leave_pool()
             self._give_up(shape, error)
         else:
             self._keep(shape, graph)
+
+    def _leave_pool(self) -> None:
+        """Record into other memory from now on, as PyTorch never frees that of a failed recording.
+
+        Nor does its allocator always notice the end of one (pytorch/pytorch#180395). Then no cache could be
+        emptied, which each recording begins with.
+        """
+        with suppress(RuntimeError):  # it has noticed
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
+        self._pool = torch.cuda.graph_pool_handle()
 
     def _keep(self, shape: Hashable, graph: torch.cuda.CUDAGraph) -> None:
         self._graphs[shape] = graph

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any, ClassVar
 
 import pytest
@@ -36,6 +38,8 @@ class StubCuda:
         fail: By place (`begin`, `body`, `end`, `synchronize`), what to raise there, in this order.
         calls: How often each function was called.
         is_lost: Whether every call fails from now on.
+        pools: The memory of recordings that the allocator believes to go on; PyTorch's does so even after one
+            that could not be ended (pytorch/pytorch#180395).
         events_ahead: For each time that the host waited for an event of the thread's first stream, how many
             events were recorded on the stream since.
     """
@@ -45,6 +49,7 @@ class StubCuda:
     fail: dict[str, list[Exception]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     is_lost: bool = False
+    pools: list[int] = field(default_factory=list)
     events_ahead: list[int] = field(default_factory=list)
     streams: dict[int, list["StubStream"]] = field(default_factory=dict)
 
@@ -72,6 +77,18 @@ class StubCuda:
         if self.recorder not in (None, threading.get_ident()):
             self.violations.append(f"{name} in another thread's recording")
             raise CaptureError(f"operation not permitted when stream is capturing: {name}")
+
+    def empty_cache(self) -> None:
+        """Refuse while any thread records, or the allocator still takes from the memory of a recording."""
+        self.forbid_while_recording("empty_cache")
+        if self.pools:
+            raise RuntimeError("captures_underway.empty() INTERNAL ASSERT FAILED")
+
+    def end_allocate_to_pool(self, device: int, pool: int) -> None:
+        """The allocator no longer takes from this memory."""
+        if pool not in self.pools:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        self.pools.remove(pool)
 
     def stack(self) -> list["StubStream"]:
         """The streams of this thread, the current one last."""
@@ -189,17 +206,17 @@ class recording:  # noqa: N801, as torch names it
     """torch.cuda.graph, with its order of steps: the stream is left only if the recording could be ended."""
 
     def __init__(
-        self, graph: StubGraph, pool: object, stream: StubStream, capture_error_mode: str = "global"
+        self, graph: StubGraph, pool: int, stream: StubStream, capture_error_mode: str = "global"
     ) -> None:
         assert capture_error_mode == "thread_local"
-        assert pool == "pool"
-        self._graph, self._stream, self._tape = graph, stream, _Tape()
+        self._graph, self._pool, self._stream, self._tape = graph, pool, stream, _Tape()
 
     def __enter__(self) -> None:
         cuda = StubCuda.current
         cuda.forbid_while_recording("synchronize")
-        cuda.forbid_while_recording("empty_cache")
+        cuda.empty_cache()
         cuda.stack().append(self._stream)
+        cuda.pools.append(self._pool)
         cuda.count("begin")
         cuda.recorder = threading.get_ident()
         self._tape.__enter__()
@@ -213,6 +230,7 @@ class recording:  # noqa: N801, as torch names it
             # CUDA's own error hides the first one, which stays its context.
             raise CaptureError("operation failed due to a previous error during capture")
         cuda.count("end")
+        cuda.end_allocate_to_pool(0, self._pool)
         self._graph.tape = self._tape
         cuda.stack().pop()
 
@@ -247,16 +265,18 @@ def install(monkeypatch: pytest.MonkeyPatch) -> StubCuda:
     for name, value in {
         "CUDAGraph": StubGraph,
         "graph": recording,
-        "graph_pool_handle": lambda: "pool",
+        "graph_pool_handle": partial(next, count()),
+        "current_device": lambda: 0,
         "Stream": StubStream,
         "Event": StubEvent,
         "stream": _on_stream,
         "device": _on_device,
         "current_stream": lambda device=None: stub.stack()[-1],
         "synchronize": lambda device=None: stub.forbid_while_recording("synchronize"),
-        "empty_cache": lambda: stub.forbid_while_recording("empty_cache"),
+        "empty_cache": stub.empty_cache,
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", stub.end_allocate_to_pool)
     monkeypatch.setattr(Tensor, "pin_memory", _pinned)
     monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
     return stub
