@@ -141,8 +141,10 @@ class TorchRunner:
         self._network, self._device = network, torch.device(device)
         self.max_rows, self.max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
-        self.pool, self.allocator = network.new_pool(max_positions), KvAllocator(max_positions)
-        self._tables = network.position_tables(network.config.max_positions)
+        self.allocator = KvAllocator(max_positions)
+        with using(self._device):
+            self.pool = network.new_pool(max_positions)
+            self._tables = network.position_tables(network.config.max_positions)
         self._batches: dict[int, RunningBatch] = {}
 
     @torch.inference_mode()

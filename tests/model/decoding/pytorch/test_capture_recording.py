@@ -346,6 +346,22 @@ def test_a_reload_records_while_the_worker_decodes(cuda: StubCuda) -> None:
     assert live._graphs.num_eager == 0
 
 
+@pytest.mark.parametrize("name", ["new_pool", "position_tables"])
+def test_a_new_runner_allocates_while_no_other_thread_records(
+    cuda: StubCuda, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    allocate, is_using = getattr(Transformer, name), []
+
+    def allocate_and_look(network: Transformer, size: int) -> object:
+        is_using.append(threading.get_ident() in device_use.GATE._users)
+        return allocate(network, size)
+
+    monkeypatch.setattr(Transformer, name, allocate_and_look)
+    static_runner()
+    assert is_using
+    assert all(is_using)
+
+
 def test_a_lost_device_is_told_from_a_fault_of_one_sentence(cuda: StubCuda) -> None:
     runner = static_runner()
     engine = DecodingEngine(runner, NETWORK.config)
