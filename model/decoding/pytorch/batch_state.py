@@ -32,6 +32,9 @@ from model.network.triton_ops.choice import (
     record_greedy,
 )
 
+# Kernels are compiled for each width at its first step, while sentences wait: up to here about two seconds.
+_WIDEST_FUSED_BEAM = 16
+
 
 @dataclass(frozen=True)
 class SlotRecords:
@@ -155,7 +158,7 @@ class BatchState(SlotTensors):
             if features.is_plain_greedy:
                 self._compute_greedy(shape)
                 return
-            if features.is_plain_beam:
+            if features.is_plain_beam and self.decoder_state.width <= _WIDEST_FUSED_BEAM:
                 self._compute_beams(shape)
                 return
         step = self._step_output(shape, features, attention)

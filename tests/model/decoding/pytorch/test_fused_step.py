@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from model.decode_request import DecodeRequest
+from model.decoding.pytorch import batch_state
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
@@ -72,6 +73,13 @@ def test_options_of_a_beam() -> None:
     ]
     network = lively_network(7, num_decoder_layers=1)
     require_same(static, network, {step: [one] for step, one in enumerate(asked)})
+
+
+def test_a_wide_beam_is_searched_by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_state, "_WIDEST_FUSED_BEAM", 3)
+    monkeypatch.delattr(batch_state, "record_beams")
+    asked = request(sentences(3)[0], beam_size=4, num_hypotheses=3, max_length=4)
+    require_same(exact, lively_network(7, num_decoder_layers=1), {0: [asked]})
 
 
 # The interpreter computes with NumPy, which warns of what a GPU computes in silence.
