@@ -11,6 +11,8 @@ import pytest
 from benchmarks.gpu.__main__ import SESSION, Outcome, Part, main
 from benchmarks.gpu.parts import DRY, PARTS, Work
 from benchmarks.gpu.predictions import table
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.runner import Progress
 
 OWN = [name for name, part in SESSION.items() if not part.full]
 
@@ -28,6 +30,18 @@ def test_a_part_measures_what_is_predicted(name: str, monkeypatch: pytest.Monkey
         "update": {"update.tokens", "update.mfu"},
     }
     assert expected.get(name, set()) <= figures.keys()
+
+
+def test_a_full_batch_leaves_its_slots_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def advance(runner: StaticRunner, *arguments: object) -> Progress:
+        progress = original(runner, *arguments)  # type: ignore[arg-type]
+        running.append(max(len(batch.sentences) for batch in runner._running()))
+        return progress
+
+    running, original = [], StaticRunner.advance
+    monkeypatch.setattr(StaticRunner, "advance", advance)
+    PARTS["loop"](DRY)
+    assert running == [count for count in DRY.slots for _ in range(2 * 3)]
 
 
 @pytest.mark.parametrize("name", [name for name in SESSION if name not in OWN])
