@@ -106,6 +106,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down; see `Shutdown`."""
+        if self._process is not None:
+            self._process.leave()
         if self._shutdown.request():
             self.should_exit = self.force_exit = True
 

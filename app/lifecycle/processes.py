@@ -34,6 +34,8 @@ _DEFERRING_SECONDS: Final = 0.02
 # Of so many connections, one more than the others have does not matter.
 _CONNECTIONS_PER_SPARE: Final = 16
 _POLL_SECONDS: Final = 0.02
+# Processes that join together begin to serve within so long.
+_JOINING_SECONDS: Final = 0.002
 
 
 class State(IntEnum):
@@ -42,8 +44,9 @@ class State(IntEnum):
     ABSENT = 0
     LOADING = 1
     JOINING = 2  # it has loaded checkpoints, and waits for the decision
-    READY = 3
-    LEAVING = 4
+    JOINED = 3  # it may serve, and waits for those that join with it
+    READY = 4
+    LEAVING = 5
 
 
 class _Row(ctypes.Structure):
@@ -115,7 +118,7 @@ class ProcessTable:
         """Returns whether a process loads checkpoints, at its start or in the present round."""
         row = self._rows[index]
         has_to_vote = row.state == State.READY and row.voted < self._head.round
-        return has_to_vote or row.state in (State.LOADING, State.JOINING)
+        return has_to_vote or State.LOADING <= row.state <= State.JOINED
 
     def is_stuck(self, index: int) -> bool:
         """Returns whether an engine of a process has work and makes no step."""
@@ -140,7 +143,7 @@ class ProcessTable:
         head = self._head
         newcomers = [row for row in self._rows if row.state == State.JOINING and row.vote != head.models]
         if head.decided < head.round:
-            voters = [row for row in self._rows if row.state == State.READY]
+            voters = [row for row in self._rows if row.state in (State.JOINED, State.READY)]
             if all(row.voted == head.round for row in voters):
                 self._settle({row.vote for row in (*voters, *newcomers)})
         elif head.models == 0:
@@ -198,8 +201,13 @@ class ServiceProcess:
         """Tell the others how this process is; to be called several times a second."""
         self._row.beat = time.monotonic()
         self._row.is_stuck = is_stuck
+        if is_leaving:
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave new connections to the other processes."""
         # One that has not joined yet must be able to: a signal does not stop its checkpoints from loading.
-        if is_leaving and self._row.state == State.READY:
+        if self._row.state == State.READY:
             self._row.state = State.LEAVING
 
     # Connections
@@ -249,8 +257,9 @@ class ServiceProcess:
     # Reloads
 
     def request_reload(self) -> None:
-        """Have all processes load the checkpoints again."""
-        self._row.wants_reload = True
+        """Have all processes load the checkpoints again; a round that this one is about to begin does so."""
+        if self._round == self._head.round:
+            self._row.wants_reload = True
 
     def begin_round(self) -> bool:
         """Returns whether a new round of reloading has begun, and counts it as begun by this process."""
@@ -283,11 +292,13 @@ class ServiceProcess:
     async def become_ready(self) -> None:
         """Take part in serving, together with the processes that join at the same time.
 
-        Otherwise the first of them would get all clients that wait for the service to become ready.
+        Otherwise the first of them would get all clients that wait for the service to become ready. Until
+        this returns, the process gets no connection while another one serves.
         """
-        self._row.state = State.READY
+        self._row.state = State.JOINED
         while any(row.state == State.JOINING and row.vote == self._head.models for row in self._rows):
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(_JOINING_SECONDS)
+        self._row.state = State.READY
 
     def refuse(self) -> None:
         """Vote against the present round, unless this process has voted: its checkpoints cannot be loaded."""

@@ -151,6 +151,40 @@ async def test_a_reload_during_a_start_is_made_up_for(table: ProcessTable) -> No
     assert await until_decided(table, *votes) == [True, True]
 
 
+async def test_a_process_gets_no_connection_before_it_answers(table: ProcessTable) -> None:
+    """While a process waits for the one that joins with it, another one may serve already."""
+    table.begin(0)
+    table.begin(1)
+    first, second = table.process(0), table.process(1)
+    assert all(await until_decided(table, voting(first, OLD), voting(second, OLD)))
+    joining = asyncio.create_task(first.become_ready())
+    await asyncio.sleep(0)
+    await second.become_ready()
+    for process in (first, second):
+        process.beat(is_leaving=False, is_stuck=False)
+    assert not joining.done()
+    assert [process.may_accept() for process in (first, second)] == [False, True]
+    await joining
+    assert [process.may_accept() for process in (first, second)] == [True, True]
+
+
+async def test_a_process_gets_no_connection_from_its_signal_on(table: ProcessTable) -> None:
+    processes = await join(table, 0, 1)
+    processes[0].leave()
+    assert [process.may_accept() for process in processes] == [False, True]
+
+
+async def test_a_change_that_two_processes_find_is_loaded_once(table: ProcessTable) -> None:
+    processes = await join(table, 0, 1)
+    processes[0].request_reload()
+    table.decide()
+    processes[1].request_reload()
+    assert all(process.begin_round() for process in processes)
+    assert await until_decided(table, *(voting(process, NEW) for process in processes)) == [True, True]
+    table.decide()
+    assert not any(process.begin_round() for process in processes)
+
+
 async def test_a_connection_is_left_to_the_process_that_has_fewer(
     table: ProcessTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
