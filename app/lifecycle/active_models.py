@@ -181,41 +181,41 @@ class ActiveModels:
         return await in_background(partial(list_files, self._context.settings.checkpoint))
 
     async def _reload(self) -> None:
-        try:
-            await self._replace()
-        except Exception as failure:
-            if self._context.process is not None:
-                self._context.process.refuse()
-            if await self._list() != self._loaded:
-                logger.info("reload postponed; checkpoint files changed while they were loaded")
-            else:
-                logger.error("reload failed; the current models go on", extra=describe_failure(failure))
-                self._context.metrics.count_reload("failed")
-        await in_background(reclaim_memory)
-
-    async def _replace(self) -> None:
         """List the models again; once the new ones are loaded and verified, they answer new requests.
 
-        Returns when the requests that began before are answered, and the removed models dropped.
-
-        Raises:
-            Exception: Why listing or loading failed; the current models go on.
+        If listing or loading fails, the current models go on. Returns when the requests that began before are
+        answered, and the removed models dropped.
         """
         if self._running is None:
             return
         registry, scheduler = self._running
-        is_new = await registry.update()
-        if is_new:
-            self._context.serve(self._new_service(registry, scheduler))
-            earlier = self._context.lifecycle.start_epoch()
-        names = ", ".join(model.card.name for model in registry.models)
-        versions = ", ".join(model.version for model in registry.models)
-        outcome: ReloadOutcome = "replaced" if is_new else "unchanged"
-        logger.info("reloaded", extra={"outcome": outcome, "model": names, "version": versions})
-        self._context.metrics.count_reload(outcome)
-        if is_new:
-            await earlier.wait()
-            registry.drop_removed()
+        try:
+            is_new = await registry.update()
+        except Exception as failure:
+            await self._report(failure)
+        else:
+            if is_new:
+                self._context.serve(self._new_service(registry, scheduler))
+                earlier = self._context.lifecycle.start_epoch()
+            names = ", ".join(model.card.name for model in registry.models)
+            versions = ", ".join(model.version for model in registry.models)
+            outcome: ReloadOutcome = "replaced" if is_new else "unchanged"
+            logger.info("reloaded", extra={"outcome": outcome, "model": names, "version": versions})
+            self._context.metrics.count_reload(outcome)
+            if is_new:
+                await earlier.wait()
+                registry.drop_removed()
+        await in_background(reclaim_memory)
+
+    async def _report(self, failure: Exception) -> None:
+        """Log and count a failed reload, and vote against it, if other processes wait for this one's vote."""
+        if self._context.process is not None:
+            self._context.process.refuse()
+        if await self._list() != self._loaded:
+            logger.info("reload postponed; checkpoint files changed while they were loaded")
+        else:
+            logger.error("reload failed; the current models go on", extra=describe_failure(failure))
+            self._context.metrics.count_reload("failed")
 
     # Ending
 

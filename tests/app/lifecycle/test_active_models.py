@@ -367,6 +367,28 @@ async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
     assert errors == ["a model could not be closed"]
 
 
+@pytest.mark.parametrize(
+    "fault",
+    ["app.lifecycle.registry.ModelRegistry.drop_removed", "app.lifecycle.active_models.reclaim_memory"],
+)
+async def test_memory_that_cannot_be_freed_does_not_make_a_reload_fail_nor_prevent_the_next(
+    monkeypatch: pytest.MonkeyPatch, lines: Lines, fault: str
+) -> None:
+    app, _ = application(*map(edition, "abc"))
+    async with serving(app) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(fault, Mock(side_effect=MemoryError))
+            request_reload(app)
+            await reloads(app, "replaced")
+            await until(lambda: any(line["level"] == "error" for line in lines()))
+        request_reload(app)
+        await reloads(app, "replaced", 2)
+        assert await version(client) == "1+cccccccc"
+        await reloads(app, "failed", 0)
+    errors = [(line["event"], line["fault"]) for line in lines() if line["level"] == "error"]
+    assert errors == [("looking for changed checkpoints failed", "MemoryError")]
+
+
 async def test_the_same_models_change_nothing(tmp_path: Path) -> None:
     old, same = edition("a"), edition("a")
     async with Watched(tmp_path, old, same) as watched:
