@@ -19,7 +19,7 @@ from typing import Final
 
 from app.admission.quota import Quota
 from app.background import in_background
-from app.errors import OverloadedError
+from app.errors import DrainingError, OverloadedError
 from app.translation.jobs import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
@@ -121,6 +121,7 @@ class FileStore:
         self._folder = folder
         self._index = str(index)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._is_closed = False
         if folder is not None:
             # The process before this one may have left some.
             shutil.rmtree(folder / self._index, ignore_errors=True)
@@ -151,7 +152,13 @@ class FileStore:
         return name
 
     def new_path(self, kind: str, name: str) -> Path:
-        """Returns where this process puts something of a kind, in a private folder."""
+        """Returns where this process puts something of a kind, in a private folder.
+
+        Raises:
+            DrainingError: If the store is closed: nothing would delete the file.
+        """
+        if self._is_closed:
+            raise DrainingError
         if self._folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-", ignore_cleanup_errors=True)
             self._folder = Path(self._temporary.name)
@@ -175,7 +182,8 @@ class FileStore:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Delete all files."""
+        """Delete all files, and keep no further ones."""
+        self._is_closed = True
         for name in list(self._expiries):
             self.remove(name)
         if self._temporary is not None:
@@ -231,8 +239,12 @@ class FileJob:
         """Write the state."""
         failure = self.failure and (type(self.failure), self.failure.args, vars(self.failure))
         unfinished = self.path.with_suffix(".new")
-        unfinished.write_bytes(pickle.dumps(vars(self) | {"failure": failure}))
-        unfinished.replace(self.path)
+        try:
+            unfinished.write_bytes(pickle.dumps(vars(self) | {"failure": failure}))
+            unfinished.replace(self.path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
     @property
     def seconds_left(self) -> int:

@@ -10,8 +10,10 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from app.errors import DrainingError
 from app.main import create_app
 from app.settings import Settings
+from app.translation.files import FileJob, FileStore
 from tests.app.conftest import Serve, serving, until
 from tests.app.double import DoubleBackend, write_keys
 
@@ -132,6 +134,25 @@ async def test_a_document_whose_outcome_cannot_be_written_is_not_asked_for_forev
     async with asyncio.timeout(20):
         while (await client.post(path, json=key)).status_code != 404:
             await asyncio.sleep(0.01)
+
+
+async def test_a_state_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError(ENOSPC, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        FileJob("client", "key", ".txt", 0.0, tmp_path / "job").save()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_closed_store_keeps_no_file() -> None:
+    store = FileStore(10**6, 60)
+    kept = store.path(await store.add(b"one", ".txt", "client"))
+    assert kept is not None
+    store.close()
+    with pytest.raises(DrainingError):
+        await store.add(b"two", ".txt", "client")
+    assert not kept.parents[2].exists()
 
 
 async def test_a_document_can_be_cancelled(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
