@@ -25,7 +25,7 @@ from benchmarks.harness.options import (
     several,
     timing_options,
 )
-from benchmarks.harness.report import Report, Row, rounded
+from benchmarks.harness.report import Row, rounded
 from benchmarks.harness.texts import SENTENCES, EncodedText, random_sentences, read_text
 from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns
 from benchmarks.weights import SHAPES, random_checkpoint
@@ -235,8 +235,8 @@ def main(
     """
     settings = {"tokens": tokens, "sentences": sentences, "checkpoint": checkpoint, "text": source_file}
     field, missing = choose(engines, device)
-    report = Report(timing.name or "decode", {**settings, "device": device, **vars(timing)}, threads)
-    report.notes += [timing.note(), *([] if checkpoint else [_RANDOM_WEIGHTS])]
+    report = timing.report("decode", {**settings, "device": device}, threads)
+    report.notes += [] if checkpoint else [_RANDOM_WEIGHTS]
     report.notes += [f"Left out, this machine lacks it: {name}." for name in missing]
     work = list(product(searches, batch_sizes))
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from benchmarks.harness.options import FILE, Timing, benchmark, counted, timing_options
-from benchmarks.harness.report import Report, Row
+from benchmarks.harness.report import Row
 from benchmarks.harness.texts import SENTENCES
 from benchmarks.harness.timing import median, pin, speed_ratio, take_turns
 from model.checkpoint.importing.importer import import_model
@@ -98,8 +98,8 @@ def main(source_file: Path, lines: int, timing: Timing) -> None:
     """Compare words a second of CPU time on the same text, all sentences in one call."""
     texts = [line.split("\t")[0] for line in read_lines(source_file)][:lines]
     words = sum(len(text.split()) for text in texts)
-    report = Report(timing.name or "firefox", {"lines": len(texts), "words": words, **vars(timing)}, [1])
-    report.notes += [timing.note(), _METHOD]
+    report = timing.report("firefox", {"lines": len(texts), "words": words}, [1])
+    report.notes.append(_METHOD)
     pin(1)
     with TemporaryDirectory() as folder:
         runs = {

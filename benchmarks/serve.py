@@ -1,4 +1,7 @@
-"""How many requests a service answers, and how fast: ours, FastAPI with CTranslate2, and an echo.
+"""How many requests a service answers, how fast, and at what cost: ours, FastAPI with CTranslate2, an echo.
+
+*Nothing decoded* is our service with an engine that answers at once: over the echo, it shows what all but
+decoding costs.
 
 python -m benchmarks.serve --shape small --output runs/bench
 python -m benchmarks.serve --checkpoint checkpoints
@@ -10,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from math import inf, isnan
+from math import inf, isnan, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,11 +22,18 @@ import click
 from benchmarks.decode import SEARCHES
 from benchmarks.engines import EXACT
 from benchmarks.harness.options import Timing, benchmark, counted, device_option, several, timing_options
-from benchmarks.harness.report import Report, Row, rounded
+from benchmarks.harness.report import Row, rounded
 from benchmarks.harness.texts import MIXED, SHORT, STEADY, SizedText, word_texts
 from benchmarks.harness.timing import median, percentile, ratio_of, take_turns
 from benchmarks.load.generator import Client, Load, Seen, run_apart
-from benchmarks.services import Service, ServiceSpec, ctranslate2_service, dragoman_service, echo_service
+from benchmarks.services import (
+    Service,
+    ServiceSpec,
+    ctranslate2_service,
+    dragoman_service,
+    echo_service,
+    null_service,
+)
 from benchmarks.weights import SHAPES, random_checkpoint
 from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint
@@ -85,17 +95,22 @@ class Result:
     p50: list[float] = field(default_factory=list)
     p99: list[float] = field(default_factory=list)
     short_p99: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)  # seconds of the service's processor time for each of them
     failed: int = 0  # answers with another status than 200, of all rounds
     # Texts whose translation was not always the one that the service gives them alone
     changed: set[int] = field(default_factory=set)
     agreeing: float = float("nan")  # share of the texts that the service alone translates as ours does
 
-    def add_round(self, seen: Seen, load: Workload, alone: Mapping[int, set[str]]) -> float:
-        """Note what a round showed; returns its seconds."""
+    def add_round(
+        self, seen: Seen, load: Workload, alone: Mapping[int, set[str]], cpu_seconds: float
+    ) -> float:
+        """Note what a round showed, and its processor time, warm-up included; returns its seconds."""
         good = [sample for sample in seen.samples if sample.status == 200]
         latencies = sorted(sample.seconds for sample in good)
         short = sorted(each.seconds for each in good if load.texts[each.which].tokens <= SHORT)
         self.rate.append(len(good) / seen.seconds)
+        busy_cores = cpu_seconds / (seen.seconds + _WARM_UP_SECONDS)
+        self.cpu.append(busy_cores / self.rate[-1] if good else nan)
         self.p50.append(percentile(latencies, 0.5))
         self.p99.append(percentile(latencies, 0.99))
         self.short_p99.append(percentile(short, 0.99))
@@ -113,6 +128,7 @@ class Result:
             "p50, ms": rounded(median(self.p50) * 1e3),
             "p99, ms": rounded(median(self.p99) * 1e3),
             "p99 of short ones, ms": rounded(median(self.short_p99) * 1e3),
+            "CPU a request, ms": rounded(median(self.cpu) * 1e3),
             "failed": str(self.failed),
             "changed under load": str(len(self.changed)),
             "as ours": "–" if isnan(self.agreeing) else f"{self.agreeing:.1%}",
@@ -136,6 +152,7 @@ def compare(ours: Result, theirs: Result) -> Row:
         "p50": ratio(ours.p50, theirs.p50),
         "p99": ratio(ours.p99, theirs.p99),
         "p99 of short ones": ratio(ours.short_p99, theirs.short_p99),
+        "CPU a request": ratio(ours.cpu, theirs.cpu),
     }
 
 
@@ -166,8 +183,10 @@ def measure(services: Sequence[Service], load: Workload, rounds: int) -> list[Re
             result.agreeing = same / len(load.texts)
 
     def run(service: Service, _round: int) -> float:
+        before = service.processor_seconds()
         seen = run_apart(load.load(service.port))
-        return results[service.spec].add_round(seen, load, alone[service.spec])
+        spent = service.processor_seconds() - before
+        return results[service.spec].add_round(seen, load, alone[service.spec], spent)
 
     take_turns({each.spec: partial(run, each) for each in services}, rounds)
     return list(results.values())
@@ -210,8 +229,8 @@ def main(
     """
     how = {"precision": precision, "device": device}
     settings = {"checkpoint": checkpoint or shape, "search": search, "seconds": seconds, **how}
-    report = Report(timing.name or "serve", settings | vars(timing), workers)
-    report.notes += [timing.note(), _METHOD]
+    report = timing.report("serve", settings, workers)
+    report.notes.append(_METHOD)
     results: list[Result] = []
     with TemporaryDirectory() as scratch, ExitStack() as running:
         folder = (
@@ -243,14 +262,14 @@ def main(
 def _specs(
     served: Checkpoint, exported: Path, workers: Sequence[int], search: str, *, precision: str, device: str
 ) -> list[ServiceSpec]:
-    """Ours and CTranslate2's with each number of workers, then the echo."""
+    """Ours and CTranslate2's with each number of workers, then those that decode nothing."""
     export_checkpoint(served, exported, "ctranslate2", precision)
     options, how = served.card.options(SEARCHES[search]), {"precision": precision, "device": device}
     specs: list[ServiceSpec] = []
     for threads in workers:
         specs.append(dragoman_service(served.folder, workers=threads, **how))
         specs.append(ctranslate2_service(exported, workers=threads, search=options, **how))
-    return [*specs, echo_service()]
+    return [*specs, null_service(served.folder), echo_service()]
 
 
 def _ratios(results: Sequence[Result], workers: Sequence[int], num_services: int) -> list[Row]:

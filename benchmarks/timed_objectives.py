@@ -7,7 +7,6 @@ Each run starts services of its own with the embedded checkpoint. Exit status 1 
 
 import json
 import os
-import random
 import resource
 import signal
 import socket
@@ -18,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -30,7 +28,6 @@ from benchmarks.harness.report import Report, Row
 from benchmarks.harness.timing import percentile
 from benchmarks.load.generator import Client, Load, run_apart
 from benchmarks.load.objectives import Level, are_met
-from benchmarks.load.target import scrape
 from benchmarks.load.texts import sentence_requests
 from benchmarks.services import Service, dragoman_service
 
@@ -165,29 +162,12 @@ def _slow_senders() -> Iterator[Level]:
     yield Level(objective="p99 beside slow senders, in times of alone", measured=beside / alone, limit=2)
 
 
-def _paths() -> Iterator[Level]:
-    """10,000 paths that do not exist."""
-    draw = random.Random(1)
-    with _service() as service:
-        connection = HTTPConnection("127.0.0.1", service.port, timeout=30)
-        counts = []
-        # The first path that is not found adds the series of all of them.
-        for count in (1, 10_000):
-            for _ in range(count):
-                connection.request("GET", f"/{draw.getrandbits(64):x}")
-                connection.getresponse().read()
-            counts.append(len(scrape(service.url)))
-        connection.close()
-    yield Level(objective="series that 10,000 random paths added", measured=counts[1] - counts[0], limit=0)
-
-
 OBJECTIVES: Final[Mapping[str, Objective]] = {
     "overload": _overload,
     "fairness": _fairness,
     "second-signal": _second_signal,
     "descriptors": _descriptors,
     "slow-senders": _slow_senders,
-    "paths": _paths,
 }
 """What is measured, by the name that `--only` takes."""
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.harness.options import Timing, benchmark, counted, device_option, several, timing_options
-from benchmarks.harness.report import Report, Row, rounded
+from benchmarks.harness.report import Row, rounded
 from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turns, timed
 from benchmarks.weights import FIRST_WORD, SHAPES, untrained_network
 from model.config import TransformerConfig
@@ -273,16 +273,17 @@ def main(
 
     Exit status 1 if a trainer's loss is not ours.
     """
-    settings = {"max_tokens": max_tokens, "device": device, **vars(timing)}
-    report, place = Report(timing.name or "training", settings, [threads]), torch.device(device)
-    report.notes += [timing.note(), _SAME_WORK]
+    report = timing.report("training", {"max_tokens": max_tokens, "device": device}, [threads])
+    report.notes.append(_SAME_WORK)
     if device == "cpu":
         pin(threads)
     tune_cpu(threads)
     results: list[Result] = []
     for shape in shapes:
         batches, padding = pair_batches(SHAPES[shape], WARM_UP + timing.rounds, max_tokens, timing.seed)
-        results += measure(shape, precisions, batches, place, seed=timing.seed, compiled=compiled)
+        results += measure(
+            shape, precisions, batches, torch.device(device), seed=timing.seed, compiled=compiled
+        )
         report.notes.append(f"Padding of {shape}, for both: {padding:.1%} of all positions.")
     report.add("Training step", [each.row() for each in results], results)
     report.deliver(timing.output)

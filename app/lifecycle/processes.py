@@ -118,7 +118,7 @@ class ProcessTable:
         """Returns whether a process loads checkpoints, at its start or in the present round."""
         row = self._rows[index]
         has_to_vote = row.state == State.READY and row.voted < self._head.round
-        return has_to_vote or State.LOADING <= row.state <= State.JOINED
+        return has_to_vote or row.state in (State.LOADING, State.JOINING, State.JOINED)
 
     def is_stuck(self, index: int) -> bool:
         """Returns whether an engine of a process has work and makes no step."""

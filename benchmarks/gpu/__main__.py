@@ -42,7 +42,12 @@ SESSION: Mapping[str, Part] = {
     "loop": Part(120),
     "continuous": Part(120),
     "kernels": Part(90, "triton"),
-    "update": Part(150, "click numpy sentencepiece"),
+    "training": Part(
+        180,
+        "click numpy sentencepiece sacrebleu",
+        f"{_BASE} --precision=bfloat16 --max-tokens=16384 --compile",
+        f"{_TINY} --precision=float32 --max-tokens=300",
+    ),
     "serve": Part(
         150,
         "click fastapi sentencepiece httptools",
@@ -56,12 +61,6 @@ SESSION: Mapping[str, Part] = {
         "click sentencepiece transformers ctranslate2",
         f"{_BASE} --batch-size=1 --batch-size=32 --batch-size=256 --tokens=64 --sentences=512",
         f"{_TINY} --tokens=8 --batch-size=4 {_ONE_OF_EACH}",
-    ),
-    "training": Part(
-        180,
-        "click sentencepiece transformers sacrebleu",
-        f"{_BASE} --precision=bfloat16 --max-tokens=16384 --compile",
-        f"{_TINY} --precision=float32 --max-tokens=300",
     ),
 }
 """What a session runs, in this order."""

@@ -283,32 +283,6 @@ def _run_out_of_memory(
     _require(same >= 0.9 * len(asked), f"{same} of {len(asked)} translations are as before memory ran out")
 
 
-def update(work: Work) -> Figures:
-    """Updates of training in bfloat16: source and target tokens a second, and the share of the peak."""
-    from benchmarks.training import pair_batches
-    from model.training.config_sections import Precision, RunConfig
-    from model.training.optimisation.measurements import Measurements, measured_peak
-    from model.training.optimisation.step import Updater
-    from model.training.train_config import TrainConfig
-
-    device = torch.device(work.device)
-    precision: Precision = "float32" if work.is_dry else "bfloat16"
-    warm_up, count, max_tokens = (1, 2, 300) if work.is_dry else (5, 20, 2**14)
-    batches, _ = pair_batches(work.config, warm_up + count, max_tokens, 1)
-    run = RunConfig(max_steps=1, precision=precision, compile=not work.is_dry)
-    updater = Updater(work.network(torch.float32), TrainConfig(corpora=(), run=run), device)
-    measured = Measurements(forgives_overflow=False, peak=measured_peak(device, precision))
-    for step, batch in enumerate((batch.to(device) for batch in batches), 1):
-        work.wait()
-        began = time.perf_counter()
-        done = updater.update(step, [batch])
-        work.wait()
-        if step > warm_up:
-            measured.add(step, done, time.perf_counter() - began)
-    means = measured.read() or {}
-    return {"update.tokens": means["tokens_per_second"], "update.mfu": means["mfu"]}
-
-
 def profile(work: Work) -> Figures:
     """Kernels of a step, and the seconds of the longest ones."""
     figures: Figures = {}
@@ -345,6 +319,6 @@ def _require(is_so: bool, what: str) -> None:
 
 
 PARTS: Mapping[str, Callable[[Work], Figures]] = {
-    part.__name__: part for part in (smoke, correctness, loop, continuous, kernels, update, recovery, profile)
+    part.__name__: part for part in (smoke, correctness, loop, continuous, kernels, recovery, profile)
 }
 """By name."""

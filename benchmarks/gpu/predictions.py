@@ -30,8 +30,6 @@ PREDICTIONS: Sequence[Prediction] = (
     Prediction("greedy loop, 512 slots", "tokens/s", "loop.tokens.512", None, 1.2e6),
     Prediction("continuous batching", "tokens/s", "continuous.tokens", 200e3, 600e3),
     Prediction("one sentence of 24 tokens", "ms", "continuous.alone_ms", None, 6),
-    Prediction("training of base", "tokens/s", "update.tokens", 1.2e6, None),
-    Prediction("training, share of the peak", "–", "update.mfu", 0.3, 0.5),
     Prediction("steps that run eagerly", "–", "smoke.eager", 0, 0),
 )
 

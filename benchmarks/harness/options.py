@@ -1,12 +1,13 @@
 """Options that every benchmark has."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from benchmarks.harness.report import Report
 from model.cli.options import Command, Option, grouped
 from model.errors import TranslationError
 
@@ -39,12 +40,14 @@ class Timing:
     output: Path | None  # folder for the report; None only prints it
     name: str | None  # name of the report's files; None takes the benchmark's
 
-    def note(self) -> str:
-        """How to read the figures."""
-        return (
+    def report(self, name: str, settings: Mapping[str, object], threads: Sequence[int]) -> Report:
+        """Returns the report of a benchmark, which says how to read its figures; see Report."""
+        report = Report(self.name or name, {**settings, **vars(self)}, threads)
+        report.notes.append(
             f"Medians of {self.rounds} rounds in which all take turns; the lowest and the highest round's "
             "ratio in brackets."
         )
+        return report
 
 
 def timing_options(command: Command) -> Command:

@@ -15,12 +15,14 @@ def test_services_answer_alike_under_load(tmp_path: Path) -> None:
     assert [each["service"] for each in showings] == [
         "dragoman, 1 worker",
         "fastapi + ctranslate2, 1 worker",
+        "dragoman, nothing decoded",
         "fastapi echo",
     ]
     for each in showings:
         assert min(each["rate"]) > 0
+        assert min(each["cpu"]) > 0
         assert (each["failed"], each["changed"]) == (0, [])
-    assert [each["agreeing"] for each in showings] == [1, 1, None]
+    assert [each["agreeing"] for each in showings] == [1, 1, None, None]
 
 
 def seen(*latencies: float, status: int = 200) -> Seen:
@@ -37,7 +39,7 @@ def workload(*tokens: int) -> Workload:
 def result(load: Workload, *rounds: Seen) -> Result:
     made = Result(service="any", texts="mixed", connections=2)
     for each in rounds:
-        made.add_round(each, load, alone={0: {"un"}})
+        made.add_round(each, load, alone={0: {"un"}}, cpu_seconds=1 + each.seconds * 2)
     return made
 
 
@@ -53,7 +55,10 @@ def test_each_request_has_the_limit_of_its_own_text() -> None:
 def test_services_are_compared_round_by_round() -> None:
     load = workload(5)
     ours, theirs = result(load, seen(1), seen(1)), result(load, seen(2), seen(4))
-    assert list(compare(ours, theirs).values()) == ["3.00 (2.00–4.00)", *["0.38 (0.25–0.50)"] * 3]
+    *speed, cpu = compare(ours, theirs).values()
+    assert speed == ["3.00 (2.00–4.00)", *["0.38 (0.25–0.50)"] * 3]
+    # Each keeps two cores busy, in the warm-up too.
+    assert cpu == "0.38 (0.25–0.50)"
     no_short_ones = result(workload(80), seen(1))
     assert compare(no_short_ones, no_short_ones)["p99 of short ones"] == "–"
     assert no_short_ones.row()["p99 of short ones, ms"] == "–"
