@@ -8,7 +8,7 @@ from itertools import islice
 from app.translation.catalogue import Hop
 from app.translation.jobs import Text, TextJob
 from model.decode_request import Hypothesis
-from model.text.languages import stable_prefix
+from model.text.tokenizer import stable_prefix
 from model.translation.document_translation import DocumentTranslation
 from model.translation.result import finished_text
 

@@ -4,7 +4,6 @@
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
@@ -300,22 +299,3 @@ def _script(language: str) -> re.Pattern[str] | None:
 @cache
 def _is_dense(language: str) -> bool:
     return any(language in _LANGUAGES_OF_SCRIPTS[script].split() for script in _DENSE_SCRIPTS)
-
-
-def stable_prefix(text: str) -> str:
-    """Returns the part of a text that no further token can change: all before its last word.
-
-    Args:
-        text: Text that `Tokenizer.decode` returns for the first tokens of a translation. The next token may
-            continue the last word and the last character (a combining mark, further bytes).
-    """
-    for position in range(len(text) - 1, 0, -1):
-        character = text[position]
-        if character.isspace() or (UNSPACED.match(character) and not _joins(character)):
-            return text[:position].rstrip()
-    return ""
-
-
-def _joins(character: str) -> bool:
-    """Returns whether a character combines with the one before it."""
-    return unicodedata.category(character).startswith("M")

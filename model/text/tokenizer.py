@@ -8,12 +8,14 @@ produces a special id or a language tag: `</s>` or `<2fr>` typed by a user is te
 
 import json
 import shutil
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, Self, get_args
 
 from model.errors import TokenizerError, UnsupportedLanguageError
+from model.text.languages import UNSPACED
 from model.text.normalisation import SPACE, clean, nfkc_fallback, separate_punctuation, without_controls
 from model.text.piece_models import (
     SPECIAL_NAMES,
@@ -505,3 +507,22 @@ def _maps_text(values: object, kind: type) -> bool:
 def _require(name: str, fits: bool, requirement: str, value: object) -> None:
     if not fits:
         raise TokenizerError(f"{SETTINGS_FILE}: `{name}` {requirement}: {value!r}")
+
+
+def stable_prefix(text: str) -> str:
+    """Returns the part of a text that no further token can change: all before its last word.
+
+    Args:
+        text: Text that `Tokenizer.decode` returns for the first tokens of a translation. The next token may
+            continue the last word and the last character (a combining mark, further bytes).
+    """
+    for position in range(len(text) - 1, 0, -1):
+        character = text[position]
+        if character.isspace() or (UNSPACED.match(character) and not _joins(character)):
+            return text[:position].rstrip()
+    return ""
+
+
+def _joins(character: str) -> bool:
+    """Returns whether a character combines with the one before it."""
+    return unicodedata.category(character).startswith("M")
