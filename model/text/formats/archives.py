@@ -16,33 +16,56 @@ from itertools import accumulate
 from typing import Final
 
 from model.errors import TextTooLongError
-from model.text.formats.file_text import FileError, FileText, labelled
+from model.text.formats.file_text import FileError, FileText, labelled, replaced
 from model.text.formats.markup_syntax import HTML
 
 _MAX_PARTS: Final = 5_000
-_WORD_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
-_SLIDES = re.compile(r"ppt/(?:slides|notesSlides)/[^/]+\.xml")
-_OPEN_DOCUMENT = re.compile(r"(?:content|styles)\.xml")
+_WORD_PARTS = re.compile(
+    r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes|charts/chart\d+|diagrams/(?:data|drawing)\d+)\.xml"
+)
+_SLIDES = re.compile(
+    r"ppt/(?:(?:slides|notesSlides)/[^/]+|charts/chart\d+|diagrams/(?:data|drawing)\d+)\.xml"
+)
+_OPEN_DOCUMENT = re.compile(r"(?:Object \d+/)?content\.xml|styles\.xml")
 _PAGES = re.compile(r".+\.(?:x?html?|ncx)", re.IGNORECASE)
 _PACKAGE = re.compile(r".+\.opf", re.IGNORECASE)
 _BOOK_LANGUAGE = re.compile(r"(<dc:language(?:\s[^<>]*)?>)[^<>]*(?=</dc:language>)")
-# Word's and PowerPoint's paragraphs (`p`), texts (`t`), and what stands between texts like a character.
+# Between the texts of a word with a hyphen that Word writes as an element, perhaps in a run of its own.
+_RUN_BREAK = r"(?:</w:r><w:r(?:\s[^<>]*)?>(?:<w:rPr>(?:(?!</?w:(?:rPr|r|t)[\s>]).)*+</w:rPr>)?)?"
+_HYPHEN = rf"</w:t>{_RUN_BREAK}<w:(?:noBreak|soft)Hyphen/>{_RUN_BREAK}<w:t(?:\s[^<>]*)?(?<!/)>"
+# Word's and PowerPoint's paragraphs (`p`), texts (`t`), what stands between texts like a character, and the
+# labels of charts, but not their numbers.
 _OFFICE = re.compile(
     r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^<>]*>)"
-    r"|(?P<tag><[wa]:t(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*)</[wa]:t>"
+    rf"|(?P<tag><[wa]:t(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*(?:{_HYPHEN}[^<]*)*)</[wa]:t>"
+    r"|<c:num(?:Cache|Lit)>(?:(?!</c:num).)*+|(?P<labelled><c:v>)(?P<label>[^<]+)",
+    re.DOTALL,
 )
+_HYPHENS = re.compile(_HYPHEN, re.DOTALL)
 # What may stand between two runs of one format: Word divides runs by sessions and spelling.
 _NOISE = re.compile(
     r"</?[wa]:[rt](?=[\s>])[^<>]*>|<w:(?:proofErr|bookmarkStart|bookmarkEnd|lang|noProof|lastRenderedPageBreak)"
     r"(?=[\s/>])[^<>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
+_RAISED_OR_LOWERED = re.compile(r'<w:vertAlign w:val="su[bp]|\sbaseline="-?[1-9]')
 _MAX_FORMAT: Final = 4_000
 _MAX_ASSIGNMENTS: Final = 1_000_000
+_NEVER: Final = 1_000_000_000
 _MOST_FORMATS: Final = 8  # elements around a text that are compared
 _ODF_TAG = re.compile(r"<(?P<end>/?)(?P<name>[^\s<>/]*+)[^<>]*?(?P<empty>/?)>")
-_ODF_UNTRANSLATED: Final = ("text:note-citation", "office:annotation")
-_RUN = re.compile(r'<b id="(\d+)">|</b>')
+_ODF_PARAGRAPHS: Final = ("text:p", "text:h")
+_ODF_TEXTS: Final = (*_ODF_PARAGRAPHS, "text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base")
+_ODF_NO_TEXTS: Final = ("dc:", "draw:", "form:", "math:", "meta:", "office:", "svg:", "table:")
+_ODF_UNTRANSLATED: Final = (
+    "text:note-citation",
+    "text:ruby-text",
+    "text:tracked-changes",
+    "office:annotation",
+)
+_ODF_SPACES = re.compile(r'<text:s(?:\s+text:c="(\d{1,3})")?\s*/>')
+_ODF_SPACE = "<text:s/>"
+_RUN = re.compile(r'<(?:b|code) id="(\d+)">|</(?:b|code)>')
 _MACROS = re.compile(r"vbaProject|^(?:Basic|Scripts)/", re.IGNORECASE)
 
 
@@ -51,98 +74,150 @@ Archive = Mapping[str, tuple[zipfile.ZipInfo, bytes]]
 
 
 @dataclass
-class _Paragraph:
-    """The runs of text of a paragraph, each with its place in the part.
+class _Run:
+    """A text of a paragraph.
 
     Attributes:
-        runs: Start, end and source of each run, as XML.
-        formats: What decides how each run looks; runs of one format look alike.
-        tags: The start tag that the first places of some runs hold, and which the translation needs too.
-        joined: Places of runs that go on with the format of the run before.
+        start: Where it begins in the part.
+        end: Where it ends there.
+        text: The text, as XML.
+        look: What decides how it looks; runs of one look look alike.
+        tag: The start tag that its place begins with, and which the translation needs too.
+        continues: Whether it goes on with the look of the run before.
+        is_kept: Whether it is not translated, such as the number of a page or note.
+        has_space_elements: Whether it has elements for spaces, which OpenDocument wants for some.
     """
 
-    runs: list[tuple[int, int, str]] = field(default_factory=list)
-    formats: list[str] = field(default_factory=list)
-    tags: dict[int, str] = field(default_factory=dict)
-    joined: set[int] = field(default_factory=set)
+    start: int
+    end: int
+    text: str
+    look: str
+    tag: str = ""
+    continues: bool = False
+    is_kept: bool = False
+    has_space_elements: bool = False
+
+    def replacement(self, text: str) -> tuple[int, int, str]:
+        """Returns its place, and another text there, as XML."""
+        tag = self.tag
+        if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
+            # Word drops white space at the ends of a run otherwise.
+            tag = f'{tag[:-1]} xml:space="preserve">'
+        text = html.escape(html.unescape(text), quote=False)
+        if self.has_space_elements:
+            text = re.sub(r"^ | $|(?<= ) ", _ODF_SPACE, text)
+        return self.start, self.end, tag + text
+
+
+@dataclass
+class _Paragraph:
+    """The runs of text of a paragraph, in order."""
+
+    runs: list[_Run] = field(default_factory=list)
+
+    @property
+    def has_text(self) -> bool:
+        """Returns whether there is anything to translate."""
+        return any(not (run.is_kept or run.text.isspace()) for run in self.runs)
 
     @property
     def markup(self) -> str:
         """The paragraph as HTML: an element for each run, if there are several."""
         texts: dict[int, str] = {}
-        for place, (_, _, text) in enumerate(self.runs):
-            first = next(reversed(texts)) if place in self.joined else place
-            texts[first] = texts.get(first, "") + text
+        for place, run in enumerate(self.runs):
+            first = next(reversed(texts)) if run.continues else place
+            texts[first] = texts.get(first, "") + run.text
         if len(texts) == 1:
             return texts[0]
-        return "".join(f'<b id="{place}">{text}</b>' for place, text in texts.items())
+        names = ("code" if run.is_kept else "b" for run in self.runs)
+        return "".join(
+            f'<{name} id="{place}">{texts[place]}</{name}>'
+            for place, name in enumerate(names)
+            if place in texts
+        )
 
     def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
-        """The runs with their translations, as XML."""
+        """The runs with their translations, as XML; kept ones stay."""
         texts = [""] * len(self.runs)
         segments = list(self._segments(markup)) if len(texts) > 1 else [(0, markup)]
-        for place, (_, text) in zip(_places(segments, self.formats), segments, strict=True):
-            texts[place] += text
-        for place, ((start, end, _), text) in enumerate(zip(self.runs, texts, strict=True)):
-            tag = self.tags.get(place, "")
-            if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
-                # Word drops white space at the ends of a run otherwise.
-                tag = f'{tag[:-1]} xml:space="preserve">'
-            yield start, end, tag + html.escape(html.unescape(text), quote=False)
+        for place, (run, text) in zip(self._places(segments), segments, strict=True):
+            if not (self.runs[run].is_kept and text == self.runs[run].text):
+                texts[place] += text
+        for each, text in zip(self.runs, texts, strict=True):
+            if not each.is_kept:
+                yield each.replacement(text)
 
     def _segments(self, markup: str) -> Iterator[tuple[int, str]]:
-        """Yields the parts of a translation, in order, each with the run whose format it has.
+        """Yields the parts of a translation, in order, each with the run whose look it has.
 
-        Words that belong to no run have the format of most of the paragraph. White space between two runs
-        belongs to the first, unless the second begins with some in the source or has the shorter format: what
+        Words that belong to no run have the look of most of the paragraph. White space between two runs
+        belongs to the first, unless the second begins with some in the source or has the shorter look: what
         is underlined or bold ends with its last word.
         """
         sizes = Counter[str]()
-        for form, (_, _, text) in zip(self.formats, self.runs, strict=True):
-            sizes[form] += len(text)
+        for run in self.runs:
+            sizes[run.look] += 0 if run.is_kept else len(run.text)
         ((main, _),) = sizes.most_common(1)
         current, position, is_inside = 0, 0, False
         for mark in _RUN.finditer(markup):
             text = markup[position : mark.start()]
             following = int(mark[1]) if mark[1] else current
-            is_shorter = len(self.formats[following]) < len(self.formats[current])
-            begins_next = self.runs[following][2][:1].isspace() or is_shorter
             if text.isspace():
-                yield following if begins_next else current, text
+                yield following if self._begins_with_space(following, current) else current, text
             else:
                 yield current if is_inside else self._next(current, main), text
             position, current, is_inside = mark.end(), following, mark[1] is not None
         yield self._next(current, main), markup[position:]
 
-    def _next(self, run: int, form: str) -> int:
-        """Returns the first run of a format from a run on, else that run."""
-        return next((each for each in range(run, len(self.formats)) if self.formats[each] == form), run)
+    def _begins_with_space(self, place: int, before: int) -> bool:
+        run, other = self.runs[place], self.runs[before]
+        if run.is_kept or other.is_kept:
+            return other.is_kept
+        return run.text[:1].isspace() or len(run.look) < len(other.look)
 
+    def _next(self, place: int, look: str) -> int:
+        """Returns the first run of a look from a run on, else that run."""
+        following = enumerate(self.runs[place:], place)
+        return next((each for each, run in following if run.look == look and not run.is_kept), place)
 
-def _places(segments: Sequence[tuple[int, str]], formats: Sequence[str]) -> list[int]:
-    """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
+    def _places(self, segments: Sequence[tuple[int, str]]) -> list[int]:
+        """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
 
-    The parts keep their order, so a part may not get the format of its own run: among all ways to assign
-    them, the one in which most characters get it.
-    """
-    wanted = [run for run, _ in segments]
-    if wanted == sorted(wanted):
-        return wanted
-    if len(segments) * len(formats) > _MAX_ASSIGNMENTS:
-        return list(accumulate(wanted, max))
-    sums, choices = [0] * len(formats), list[list[int]]()
-    for run, text in segments:
-        # For each run, the best one up to it for the part before.
-        before = list(accumulate(range(len(sums)), partial(_better, sums)))
-        choices.append(before)
-        sums = [
-            sums[before[each]] + 2 * len(text) * (formats[each] == formats[run]) + (each == run)
-            for each in range(len(formats))
-        ]
-    places = [max(range(len(sums)), key=lambda each: sums[each])]
-    for before in reversed(choices[1:]):
-        places.append(before[places[-1]])
-    return places[::-1]
+        The parts keep their order, so a part may not get the look of its own run: among all ways to assign
+        them, the one in which most characters get it, and none is on the other side of a kept run.
+        """
+        wanted = [self._wanted(run, text) for run, text in segments]
+        if wanted == sorted(wanted):
+            return wanted
+        if len(segments) * len(self.runs) > _MAX_ASSIGNMENTS:
+            return list(map(self._translated, accumulate(wanted, max)))
+        sums, choices = [0] * len(self.runs), list[list[int]]()
+        for wish, (_, text) in zip(wanted, segments, strict=True):
+            # For each run, the best one up to it for the part before.
+            before = list(accumulate(range(len(sums)), partial(_better, sums)))
+            choices.append(before)
+            sums = [sums[before[each]] + self._gain(wish, each, len(text)) for each in range(len(sums))]
+        places = [max(range(len(sums)), key=lambda each: sums[each])]
+        for before in reversed(choices[1:]):
+            places.append(before[places[-1]])
+        return list(map(self._translated, reversed(places)))
+
+    def _wanted(self, place: int, text: str) -> int:
+        return place if text == self.runs[place].text else self._translated(place)
+
+    def _translated(self, place: int) -> int:
+        """Returns the nearest run that is translated."""
+        if not self.runs[place].is_kept:
+            return place
+        others = (each for each, run in enumerate(self.runs) if not run.is_kept)
+        return min(others, key=lambda each: abs(each - place))
+
+    def _gain(self, wish: int, place: int, length: int) -> int:
+        """Returns how good it is that a part of so many characters goes to a run instead of its own."""
+        wanted, run = self.runs[wish], self.runs[place]
+        if wish != place and length and (wanted.is_kept or run.is_kept):
+            return -_NEVER
+        return 2 * length * (run.look == wanted.look) + (place == wish)
 
 
 def _better(sums: Sequence[int], best: int, other: int) -> int:
@@ -152,7 +227,10 @@ def _better(sums: Sequence[int], best: int, other: int) -> int:
 def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
     opened: list[_Paragraph] = []
     for found in _OFFICE.finditer(part):
-        if found["text"] is not None:
+        if found["label"] is not None:
+            run = _Run(found.start(), found.end(), found["label"], "", found["labelled"])
+            yield _Paragraph([run])
+        elif found["text"] is not None:
             if opened and found["text"]:
                 _add(opened[-1], part, found)
         elif found["cut"]:
@@ -163,25 +241,27 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
         elif found["end"]:
             if opened:
                 yield opened.pop()
-        elif not found["empty"]:
+        elif found["empty"] is not None and not found["empty"]:
             opened.append(_Paragraph())
     yield from opened
 
 
 def _add(paragraph: _Paragraph, part: str, found: re.Match[str]) -> None:
-    """Add a run of text; it is joined to the run before if only noise and the same format lie between."""
-    place = len(paragraph.runs)
+    """Adds a run of text, which continues the one before if only noise and the same look lie between."""
+    text = _HYPHENS.sub(lambda hyphen: "-" if "<w:noBreak" in hyphen[0] else "", found["text"])
+    run = _Run(found.start(), found.end("text"), text, _look(part, found.start()), found["tag"])
+    # The number of a note or in H2O, but not letters as in 1st.
+    run.is_kept = _RAISED_OR_LOWERED.search(run.look) is not None and not any(
+        map(str.isalpha, html.unescape(text))
+    )
     if paragraph.runs:
-        begin, end, _ = paragraph.runs[-1]
-        between = _clean(part[end : found.start()])
-        if between == _format(part, found.start()) == _format(part, begin):
-            paragraph.joined.add(place)
-    paragraph.formats.append(_format(part, found.start()))
-    paragraph.tags[place] = found["tag"]
-    paragraph.runs.append((found.start(), found.end("text"), found["text"]))
+        last = paragraph.runs[-1]
+        is_like_last = _clean(part[last.end : run.start]) == run.look == last.look
+        run.continues = is_like_last and not (run.is_kept or last.is_kept)
+    paragraph.runs.append(run)
 
 
-def _format(part: str, position: int) -> str:
+def _look(part: str, position: int) -> str:
     """The format of the run whose text begins at a position."""
     low = max(position - _MAX_FORMAT, 0)
     begin = max(part.rfind(start, low, position) for start in ("<w:r>", "<w:r ", "<a:r>", "<a:r "))
@@ -196,33 +276,58 @@ def _clean(xml: str) -> str:
 def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
     """Yields the paragraphs; one within another, as in a note, is a paragraph of its own."""
     opened: list[tuple[_Paragraph, int]] = []
-    formats: list[str] = []
+    elements: list[tuple[str, str]] = []
     position = 0
     for tag in _ODF_TAG.finditer(part):
         if tag.start() < position:
             continue  # in what is not translated
-        if opened and tag.start() > position:
+        name = tag["name"]
+        if opened:
             paragraph, depth = opened[-1]
-            paragraph.runs.append((position, tag.start(), part[position : tag.start()]))
-            paragraph.formats.append("".join(formats[max(depth, len(formats) - _MOST_FORMATS) :]))
+            looks = [start for _, start in elements[max(depth, len(elements) - _MOST_FORMATS) :]]
+            _add_odf(paragraph, part, (position, tag.start()), elements[-1][0], "".join(looks))
+            if name == "text:s":
+                _add_odf(paragraph, part, tag.span(), elements[-1][0], "".join(looks))
+            elif name in ("text:tab", "text:line-break") and not tag["end"]:
+                yield paragraph
+                opened[-1] = (_Paragraph(), depth)
         position = tag.end()
-        is_paragraph = tag["name"] in ("text:p", "text:h")
-        if tag["name"] in _ODF_UNTRANSLATED and not tag["end"] and not tag["empty"]:
-            end = part.find(f"</{tag['name']}>", position)
+        if name in _ODF_UNTRANSLATED and not tag["end"] and not tag["empty"]:
+            end = part.find(f"</{name}>", position)
             position = end if end >= 0 else position
+            elements.append((name, tag[0]))
         elif tag["end"]:
-            if formats:
-                formats.pop()
-            if is_paragraph and opened:
+            if elements:
+                elements.pop()
+            if name in _ODF_PARAGRAPHS and opened:
                 yield opened.pop()[0]
         elif not tag["empty"]:
-            formats.append(tag[0])
-            if is_paragraph:
-                opened.append((_Paragraph(), len(formats)))
+            elements.append((name, tag[0]))
+            if name in _ODF_PARAGRAPHS:
+                opened.append((_Paragraph(), len(elements)))
+
+
+def _add_odf(paragraph: _Paragraph, part: str, span: tuple[int, int], element: str, look: str) -> None:
+    """Adds a text of an element; the text of a field, such as a page number, is kept."""
+    start, end = span
+    source = part[start:end]
+    is_field = element.startswith(("text:", "presentation:")) and element not in _ODF_TEXTS
+    if start == end or element.startswith(_ODF_NO_TEXTS) or (is_field and not source.strip()):
+        return
+    spaces = _ODF_SPACES.fullmatch(source)
+    text = " " * int(spaces[1] or 1) if spaces else source
+    last = paragraph.runs[-1] if paragraph.runs else None
+    if last is not None and last.end == start and last.look == look:
+        last.end, last.text = end, last.text + text
+    else:
+        last = _Run(start, end, text, look, is_kept=is_field)
+        paragraph.runs.append(last)
+    last.has_space_elements = last.has_space_elements or spaces is not None
 
 
 def _file_text(
     content: bytes,
+    main: re.Pattern[str],
     parts: re.Pattern[str],
     target: str,
     max_bytes: int,
@@ -230,6 +335,8 @@ def _file_text(
 ) -> FileText:
     """Returns the texts of the parts of an archive; a part is a page where `paragraphs` is None."""
     archive = _unpacked(content, max_bytes)
+    if not any(map(main.fullmatch, archive)):
+        raise FileError("is another kind of archive than its name says")
     # The pages of a book may have scripts, which stay as they are.
     if paragraphs is not None and any(map(_MACROS.search, archive)):
         raise FileError("holds macros")
@@ -237,7 +344,7 @@ def _file_text(
     texts: list[str] = []
     for name in filter(parts.fullmatch, archive):
         part = _xml(archive[name][1])
-        several = [each for each in paragraphs(part) if _has_text(each)] if paragraphs else []
+        several = [each for each in paragraphs(part) if each.has_text] if paragraphs else []
         texts.extend([each.markup for each in several] if paragraphs else [part])
         found.append((name, part, several))
 
@@ -249,23 +356,11 @@ def _file_text(
         }
         for name, part, several in found:
             new = [each for paragraph in several for each in paragraph.replacements(next(remaining))]
-            page = _replaced(part, new) if paragraphs else labelled(next(remaining), target)
+            page = replaced(part, new) if paragraphs else labelled(next(remaining), target)
             changed[name] = page.encode()
         return _written(archive, changed)
 
     return FileText(tuple(texts), rebuild, markup=HTML, joins_lines=True)
-
-
-def _has_text(paragraph: _Paragraph) -> bool:
-    return any(not text.isspace() for _, _, text in paragraph.runs)
-
-
-def _replaced(part: str, new: Sequence[tuple[int, int, str]]) -> str:
-    pieces, position = [], 0
-    for start, end, text in sorted(new):
-        pieces += [part[position:start], text]
-        position = end
-    return "".join([*pieces, part[position:]])
 
 
 def _unpacked(content: bytes, max_bytes: int) -> Archive:
@@ -325,9 +420,9 @@ def archived(suffix: str, content: bytes, target: str, max_bytes: int) -> FileTe
     Raises:
         FileError: If it cannot be read, or its parts have more than `max_bytes` unpacked.
     """
-    parts, paragraphs = ARCHIVES[suffix]
+    main, parts, paragraphs = ARCHIVES[suffix]
     try:
-        return _file_text(content, parts, target, max_bytes, paragraphs)
+        return _file_text(content, main, parts, target, max_bytes, paragraphs)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, EOFError, NotImplementedError):
         raise FileError("is damaged") from None
     except Exception as error:
@@ -336,10 +431,12 @@ def archived(suffix: str, content: bytes, target: str, max_bytes: int) -> FileTe
         raise
 
 
-ARCHIVES: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Iterator[_Paragraph]] | None]]] = {
-    ".docx": (_WORD_PARTS, _office_paragraphs),
-    ".pptx": (_SLIDES, _office_paragraphs),
-    ".odt": (_OPEN_DOCUMENT, _odf_paragraphs),
-    ".odp": (_OPEN_DOCUMENT, _odf_paragraphs),
-    ".epub": (_PAGES, None),
+_Paragraphs = Callable[[str], Iterator[_Paragraph]]
+ARCHIVES: Final[dict[str, tuple[re.Pattern[str], re.Pattern[str], _Paragraphs | None]]] = {
+    ".docx": (re.compile(r"word/document\d*\.xml"), _WORD_PARTS, _office_paragraphs),
+    ".pptx": (re.compile(r"ppt/slides/.+\.xml"), _SLIDES, _office_paragraphs),
+    ".odt": (re.compile(r"content\.xml"), _OPEN_DOCUMENT, _odf_paragraphs),
+    ".odp": (re.compile(r"content\.xml"), _OPEN_DOCUMENT, _odf_paragraphs),
+    ".epub": (_PAGES, _PAGES, None),
 }
+"""By suffix: a part that a file must have, the parts with texts, and how paragraphs are found in them."""

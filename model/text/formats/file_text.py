@@ -2,14 +2,14 @@
 
 import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from model.errors import InputError
 from model.text.document import Splitting
-from model.text.formats.markup_syntax import MarkupSyntax
+from model.text.formats.markup_syntax import HTML, MarkupSyntax
 
 _SAMPLE_CHARACTERS: Final = 2_000
 _TAG = re.compile("<[^<>]*>")
@@ -87,6 +87,44 @@ class FileText:
             if len(sample) > _SAMPLE_CHARACTERS:
                 break
         return sample
+
+
+class Passage(Protocol):
+    """A text of a file, as HTML."""
+
+    @property
+    def markup(self) -> str:
+        """The text with an element for each mark in it."""
+
+    def restored(self, markup: str) -> str:
+        """Returns a translation of `markup` as it is written in the file."""
+
+
+def text_of(pieces: Sequence[str | Passage]) -> FileText:
+    """Returns the texts of a file in pieces, of which strings stay as they are."""
+
+    def rebuild(translations: Sequence[str]) -> bytes:
+        remaining = iter(translations)
+        return "".join(
+            piece if isinstance(piece, str) else piece.restored(next(remaining)) for piece in pieces
+        ).encode()
+
+    texts = tuple(piece.markup for piece in pieces if not isinstance(piece, str))
+    return FileText(texts, rebuild, markup=HTML, joins_lines=True)
+
+
+def replaced(source: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Returns a text with other texts in some places.
+
+    Args:
+        source: The text.
+        spans: Start and end of each place, and its new text.
+    """
+    pieces, position = list[str](), 0
+    for start, end, text in sorted(spans):
+        pieces += [source[position:start], text]
+        position = end
+    return "".join([*pieces, source[position:]])
 
 
 def decoded(content: bytes) -> str:

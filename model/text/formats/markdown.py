@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from model.text.formats.file_text import FileText, decoded
-from model.text.formats.markup_syntax import HTML
+from model.text.formats.file_text import FileText, decoded, text_of
 from model.text.kept_strings import MATHS
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -19,20 +18,29 @@ _PREFIX = re.compile(
     r"(?:\#{1,6}[ \t]+|\[\^[^\]\n]+\]:[ \t]*|:[ \t]+)?"
 )
 _QUOTE = re.compile(r"(?:[ \t]*>[ \t]?)*[ \t]*")
-# Rules, underlines of headings, rows between a table's head and body, addresses of links, comments, tags.
+# HTML whose lines are no Markdown, up to its end, which may be on the same line.
+_HTML_BLOCK = re.compile(
+    r"[ \t>]*<(?:(?P<comment>!--)|(?P<name>script|pre|style|textarea)(?=[\s>]|\Z))", re.IGNORECASE
+)
+# Rules, underlines of headings, rows between a table's head and body, addresses of links, comments, tags,
+# the kinds of notes (`:::note`, `!!! note`, `[!NOTE]`).
 _NO_TEXT = re.compile(
     r"[ \t>]*+(?:[-=*_ \t]*+|[|:\- \t]++|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
-    r"|!\[\]\([^)]*\))[ \t]*"
+    r"|!\[\]\([^)]*\)|:::.*|(?:!!!|\?\?\?\+?)[ \t]+\w.*|\[![A-Z]+\])[ \t]*"
 )
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_HTML_ENDS = ("-->", "</")
 _CELL_END = re.compile(r"((?<!\\)\|)")
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_CODE_INDENT = 4  # columns, more than those of the text around it
 _INLINE = re.compile(
     rf"""
     (?P<text>\\. | {MATHS} | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
     | (?P<open>!?\[)(?=[^\[\]]*\](?:\(|\[))
     | (?P<close>\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?\) | \]\[[^\[\]]*\])
     | (?P<note>\[\^[^\[\]\s]+\])
-    | (?P<mark>\*\*\*|\*\*|\*|~~|(?<!\w)_{{1,3}}(?=\S)|(?<=\S)_{{1,3}}(?!\w))
+    | (?P<mark>\*{{1,3}}+(?=\S)|(?<=[^\s*])\*{{1,3}}+|~~|==(?=\S)|(?<=\S)==
+        |(?<!\w)_{{1,3}}(?=\S)|(?<=\S)_{{1,3}}(?!\w))
     """,
     re.VERBOSE,
 )
@@ -45,16 +53,7 @@ _TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
 
 def markdown(content: bytes) -> FileText:
     """Returns the paragraphs, headings, items and cells of a Markdown file, their inline marks as tags."""
-    pieces = [each if isinstance(each, str) else Inline(*each) for each in _pieces(decoded(content))]
-    texts = tuple(piece.markup for piece in pieces if isinstance(piece, Inline))
-
-    def rebuild(translations: Sequence[str]) -> bytes:
-        remaining = iter(translations)
-        return "".join(
-            piece if isinstance(piece, str) else piece.restored(next(remaining)) for piece in pieces
-        ).encode()
-
-    return FileText(texts, rebuild, markup=HTML, joins_lines=True)
+    return text_of([each if isinstance(each, str) else Inline(*each) for each in _pieces(decoded(content))])
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Inline:
 
     Attributes:
         source: The text as it was written.
-        in_cell: Whether it is a cell of a table.
+        in_cell: Whether it is a cell of a table, where a bar is escaped.
         markup: The text as HTML.
     """
 
@@ -73,6 +72,7 @@ class Inline:
     _marks: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.source = self.source.replace(r"\|", "|") if self.in_cell else self.source
         found = [each for each in _INLINE.finditer(self.source) if not each["text"]]
         parts, position = list[str](), 0
         for tag, begin, end in sorted(self._tags(found), key=lambda item: item[1]):
@@ -90,12 +90,12 @@ class Inline:
             if mark["note"]:
                 # A footnote's number stays behind its word.
                 yield from self._pair("b", "", mark[0], _word_start(self.source, mark.start(), last), mark)
-            elif begun:
+            elif begun and (mark["close"] or not self.source[mark.start() - 1 : mark.start()].isspace()):
                 start = opened[begun[-1]]
                 del opened[begun[-1] :]
                 name = "a" if mark["close"] else "b"
                 yield from self._pair(name, start[0], mark[0], start.start(), mark)
-            elif not mark["close"]:
+            elif not (mark["close"] or self.source[mark.end() : mark.end() + 1].isspace()):
                 opened.append(mark)
                 del opened[:-_MAX_OPEN]
             last = mark.end()
@@ -123,7 +123,7 @@ class Inline:
         for emphasis in {start for start, end in self._marks if start == end}:
             # Marks around nothing would be read as other marks.
             text = text.replace(2 * emphasis, "") if 2 * emphasis not in self.source else text
-        return re.sub(r"(?<!\\)\|", r"\\|", text) if self.in_cell and "|" not in self.source else text
+        return text.replace("|", r"\|") if self.in_cell else text
 
 
 def _word_start(text: str, end: int, least: int) -> int:
@@ -142,7 +142,8 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
     if front:
         yield front[0]
         source = source[front.end() :]
-    fence, is_after_blank, in_list, in_table = "", True, False, False
+    fence, code_indent, in_table = "", _CODE_INDENT, False
+    is_after_blank, is_indented_code = True, False
     paragraph: list[str] = []
     lines = source.splitlines(keepends=True)
     last_formula_end = max((n for n, line in enumerate(lines) if _ends_formula(line)), default=0)
@@ -152,41 +153,66 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
         opening = _FENCE.match(text)
         if opening and opening[1] == _FORMULA_END and not fence and number == last_formula_end:
             opening = None
-        is_code = bool(fence) or (is_after_blank and not in_list and text.startswith(("    ", "\t")))
+        html_block = None if fence else _HTML_BLOCK.match(text)
+        is_in_code = is_after_blank or is_indented_code
+        is_indented_code = bool(text.strip()) and is_in_code and not fence and _indent(text) >= code_indent
         begins_table = "|" in text and "|" in following and bool(_RULE.fullmatch(following.rstrip()))
         in_table = bool(text.strip()) and (in_table or begins_table)
-        is_kept = is_code or bool(opening) or not text.strip() or bool(_NO_TEXT.fullmatch(text))
+        is_code = bool(fence or opening or html_block) or is_indented_code
+        is_kept = is_code or not text.strip() or bool(_NO_TEXT.fullmatch(text))
         prefix = _PREFIX.match(text)
         start = prefix[0] if prefix else ""
-        if is_kept or in_table or start.strip(" \t>") or (paragraph and _is_alone(paragraph[-1])):
+        begins = start.strip(" \t>") or (paragraph and _begins_after(paragraph[-1], text))
+        if is_kept or in_table or begins:
             yield from _joined(paragraph)
             paragraph = []
-        if fence == _FORMULA_END and _ends_formula(line):
+        if html_block:
+            fence = _html_end(html_block)
+        if fence.startswith(_HTML_ENDS):
+            fence = "" if fence in text.lower() else fence
+        elif fence == _FORMULA_END and _ends_formula(line):
             fence = ""
         elif opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~"))):
             fence = "" if fence else opening[1]
+        item = None if is_code else _ITEM.match(text)
+        if item:
+            code_indent = len(item[0].expandtabs()) + _CODE_INDENT
+        elif text.strip() and text[0] not in " \t" and (is_kept or is_after_blank):
+            code_indent = _CODE_INDENT
         if is_kept:
-            in_list = in_list and (not text.strip() or text[:1] in " \t")
             yield line
         elif in_table:
             for place, cell in enumerate(_CELL_END.split(line)):
                 yield from _trimmed(cell, in_cell=True) if place % 2 == 0 else (cell,)
         else:
             paragraph.append(line)
-            in_list = bool(re.match(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]", text)) or (
-                in_list and (not is_after_blank or text[:1] in " \t")
-            )
         is_after_blank = not text.strip()
     yield from _joined(paragraph)
+
+
+def _indent(line: str) -> int:
+    """Returns the columns of white space before a line."""
+    expanded = line.expandtabs(_CODE_INDENT)
+    return len(expanded) - len(expanded.lstrip())
+
+
+def _html_end(block: re.Match[str]) -> str:
+    return "-->" if block["comment"] else f"</{block['name'].lower()}"
 
 
 def _ends_formula(line: str) -> bool:
     return line.rstrip().endswith(_FORMULA_END)
 
 
-def _is_alone(line: str) -> bool:
-    """Returns whether a line is a heading or ends with a break: the next line then begins anew."""
-    return bool(re.match(r"[ \t>]*\#{1,6}[ \t]", line) or line.rstrip("\r\n").endswith(("  ", "\\")))
+def _begins_after(line: str, following: str) -> bool:
+    """Returns whether a text begins behind a heading or a break, or in a further quote."""
+    is_alone = re.match(r"[ \t>]*\#{1,6}[ \t]", line) or line.rstrip("\r\n").endswith(("  ", "\\"))
+    return bool(is_alone) or _quotes(following) > _quotes(line)
+
+
+def _quotes(line: str) -> int:
+    found = _QUOTE.match(line)
+    return found[0].count(">") if found else 0
 
 
 def _joined(paragraph: Sequence[str]) -> Iterator[str | tuple[str, bool]]:

@@ -287,7 +287,8 @@ def _cut(source: str, syntax: MarkupSyntax) -> Iterator[Piece]:
         position = tag.end()
         if not scope.is_open:
             element = source[start:position]
-            is_kept = was_open and syntax.is_within_line(element)
+            is_kept = was_open or tag["note"] is not None or _is_word(source, tag, syntax)
+            is_kept = is_kept and syntax.is_within_line(element)
             yield element, Kind.KEPT if is_kept else Kind.MARKUP
     if scope.is_open:
         yield source[start:], Kind.MARKUP
@@ -296,6 +297,14 @@ def _cut(source: str, syntax: MarkupSyntax) -> Iterator[Piece]:
     end = section.start() if section else len(source)
     yield from _texts(source[position:end], syntax)
     yield source[end:], Kind.MARKUP
+
+
+def _is_word(source: str, tag: re.Match[str], syntax: MarkupSyntax) -> bool:
+    """Returns whether a tag is a placeholder that neither follows nor precedes a letter or digit."""
+    if tag["name"] not in syntax.placeholders or not closes_itself(tag["attributes"]):
+        return False
+    around = source[max(tag.start() - 1, 0) : tag.start()] + source[tag.end() : tag.end() + 1]
+    return not any(map(str.isalnum, around))
 
 
 def _texts(text: str, syntax: MarkupSyntax) -> Iterator[Piece]:

@@ -10,7 +10,7 @@ the tags given here, not at every tag that they cannot contain.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -78,6 +78,8 @@ _HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
 _SCRIPTS = {
     rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
 }
+# A raised or lowered number or sign without letters, as a note's: it stays behind its word.
+_NOTE = r"<su[bp](?:\s[^<>]*+)?>(?:\s*+<a\s[^<>]*+>)?[^<>&a-z]{1,20}+(?:</a>\s*+)?</su[bp]\s*+>"
 _NAME = re.compile(r"</?([^\s/>]+)")
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -136,7 +138,8 @@ class MarkupSyntax:
     """The syntax of a markup language; names of elements are in lower case.
 
     Attributes:
-        tag: Matches a tag or section; of a section that is never closed only its start, as group `endless`.
+        tag: Matches a tag or section; of a section that is never closed only its start, as group `endless`;
+            group `note` is a whole element that is kept.
         section: Matches the start of a section, such as a comment, which contains neither text nor tags.
         untranslated: Elements whose text is not translated.
         void: Elements without an end tag.
@@ -144,7 +147,9 @@ class MarkupSyntax:
         inline: Elements within a line of text: a sentence may continue across their tags.
         paired: Elements that mark where a format begins, each with the element that marks its end.
         translated: Attributes whose values are translated.
-        descriptions: Values of `name` or `property` with which a `meta` has a `content` that is translated.
+        described: Elements with an attribute that is translated if another one has one of some values: the
+            names of the other one, the values, and the name of the attribute.
+        placeholders: Elements without content that may stand for a word.
         has_entities: Whether a document may declare entities of its own.
     """
 
@@ -156,7 +161,8 @@ class MarkupSyntax:
     inline: frozenset[str] = frozenset()
     paired: Mapping[str, str] = field(default_factory=dict)
     translated: frozenset[str] = frozenset()
-    descriptions: frozenset[str] = frozenset()
+    described: Mapping[str, tuple[Sequence[str], Sequence[str], str]] = field(default_factory=dict)
+    placeholders: frozenset[str] = frozenset()
     has_entities: bool = False
 
     def values(self, tag: str) -> tuple[tuple[int, int], ...]:
@@ -166,10 +172,12 @@ class MarkupSyntax:
             return ()
         attributes = list(_ATTRIBUTE.finditer(tag, *found.span("attributes")))
         translated = self.translated
-        if found["name"].lower() == "meta":
-            named = (each for each in attributes if each["name"].lower() in ("name", "property"))
-            is_text = any(_value(each).strip().lower() in self.descriptions for each in named)
-            translated = frozenset({"content"}) if is_text else frozenset()
+        name = found["name"].lower()
+        if name in self.described:
+            describing, values, described = self.described[name]
+            named = (each for each in attributes if each["name"].lower() in describing)
+            is_text = any(_value(each).strip().lower() in values for each in named)
+            translated |= {described} if is_text else set()
         quoted = ((each, "single" if each["double"] is None else "double") for each in attributes)
         return tuple(
             each.span(quote)
@@ -187,11 +195,11 @@ class MarkupSyntax:
         return replace(self, untranslated=self.untranslated | {name.lower() for name in names})
 
 
-def _tag(sections: Mapping[str, str], *, initial: str) -> re.Pattern[str]:
+def _tag(sections: Mapping[str, str], *, initial: str, note: str = "(?!)") -> re.Pattern[str]:
     """The pattern `MarkupSyntax.tag`; `initial` matches the first character of an element's name."""
     whole = (f"{begin}.*?{end}" for begin, end in sections.items())
     endless = f"(?P<endless>{'|'.join(sections)})"
-    return _pattern("|".join((*whole, endless, _TAG.replace("{initial}", initial))))
+    return _pattern("|".join((*whole, endless, f"(?P<note>{note})", _TAG.replace("{initial}", initial))))
 
 
 def _section(sections: Mapping[str, str]) -> re.Pattern[str]:
@@ -203,16 +211,21 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 
 HTML = MarkupSyntax(
-    tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]"),
+    tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]", note=_NOTE),
     section=_section(_HTML_COMMENTS | _SCRIPTS),
     untranslated=frozenset({"code", "kbd", "noscript", "pre", "samp", "template", "tt", "var"}),
     void=_VOID,
     ended_by=ENDED_BY,
     inline=_INLINE,
     translated=frozenset({"alt", "aria-label", "placeholder", "title"}),
-    descriptions=frozenset(
-        {"description", "og:description", "og:title", "twitter:description", "twitter:title"}
-    ),
+    described={
+        "meta": (
+            ("name", "property"),
+            ("description", "og:description", "og:title", "twitter:description", "twitter:title"),
+            "content",
+        ),
+        "input": (("type",), ("submit", "button", "reset"), "value"),
+    },
 )
 XML = MarkupSyntax(
     tag=_tag(_COMMENTS, initial=r"[^\W\d]"),

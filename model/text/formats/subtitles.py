@@ -1,17 +1,28 @@
 """Subtitles: SubRip and WebVTT. The lines of a cue are one text; numbers, times and notes stay."""
 
+import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from model.text.formats.file_text import FileError, FileText, decoded
+from model.text.formats.file_text import FileError, FileText, decoded, text_of
 
+_WEBVTT = re.compile("\ufeff?WEBVTT")
 _BLANK = re.compile(r"(\r?\n(?:[ \t]*+\r?\n)+)")
-_TIMES = re.compile(r"^[^\n]*\d[:.]\d\d[.,]\d{3}[ \t]*-->[^\n]*\r?\n?", re.MULTILINE)
-# Tags of voices, italics and times, and the positions of SubRip.
-_BEFORE = re.compile(r"(?:<[^<>\n]*>|\{\\[^{}\n]*\}|\s|[-–—](?!\d))*+")
+# A cue begins with its times, and perhaps its number: the blank line before it may be missing.
+_START = re.compile(
+    r"(?:^[ \t]*\d+[ \t]*\r?\n)?^[^\n]*\d[:.]\d\d[.,]\d{3}[ \t]*-->[^\n]*(?:\r?\n|\Z)", re.MULTILINE
+)
+# Tags of voices, italics and times, and the codes of SubRip.
+_TAG = r"(?:<[^<>\n]*>|\{\\[^{}\n]*\})"
+_BEFORE = re.compile(rf"(?:{_TAG}|\s|[-–—](?!\d))*+")
 _END_TAG = re.compile(r"</[^<>\n]*>")
 # Where the next person of a dialogue speaks.
-_SPEAKER = re.compile(r"(\r?\n(?:<[^<>\n]*>|[ \t])*+[-–—](?![-–—\d])[ \t]*+)")
+_SPEAKER = re.compile(
+    r"(\r?\n(?:(?:<[^<>\n]*>|[ \t])*+[-–—](?![-–—\d])[ \t]*+"
+    r"|(?=[A-Z][A-Z .]{1,30}:\s|<v[.\s])(?:<v[^<>\n]*>)?))"
+)
+_MARK = re.compile(r'<(?:/?b|img) id="(\d+)">')
 
 
 def subtitles(content: bytes) -> FileText:
@@ -21,35 +32,70 @@ def subtitles(content: bytes) -> FileText:
         FileError: If the file has no cue.
     """
     source = decoded(content)
-    pieces = list(_pieces(source))
-    if source.strip() and not _TIMES.search(source):
+    if source.strip() and not _START.search(source):
         raise FileError("must be subtitles, but has no line of times")
-    texts = tuple(" ".join(piece.split()) for piece, is_text in pieces if is_text)
-
-    def rebuild(translations: Sequence[str]) -> bytes:
-        remaining = iter(translations)
-        return "".join(
-            _in_lines(next(remaining), piece) if is_text else piece for piece, is_text in pieces
-        ).encode()
-
-    return FileText(texts, rebuild, joins_lines=True)
+    return text_of([each if isinstance(each, str) else _Speech(*each) for each in _pieces(source)])
 
 
-def _pieces(source: str) -> Iterator[tuple[str, bool]]:
-    for block in _BLANK.split(source):
-        times = _TIMES.search(block)
-        if times is None:
-            yield block, False
-            continue
-        yield block[: times.end()], False
-        text = block[times.end() :]
-        start = _BEFORE.match(text)
-        begin = start.end() if start else 0
-        end = max(_end(text), begin)
-        yield text[:begin], False
-        for place, part in enumerate(_SPEAKER.split(text[begin:end])):
-            yield part, place % 2 == 0 and bool(part.strip())
-        yield text[end:], False
+@dataclass
+class _Speech:
+    """What one person says in a cue.
+
+    Attributes:
+        source: The text as it was written.
+        is_html: Whether character references stand for characters, as in WebVTT.
+        markup: The text in one line as HTML, with an element for each tag.
+    """
+
+    source: str
+    is_html: bool
+    markup: str = ""
+    _tags: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        parts = re.split(f"({_TAG})", " ".join(self.source.split()))
+        if not self.is_html:
+            parts[::2] = (html.escape(text, quote=False) for text in parts[::2])
+        parts[1::2] = map(self._mark, parts[1::2])
+        self.markup = "".join(parts)
+
+    def _mark(self, tag: str) -> str:
+        self._tags.append(tag)
+        name = "/b" if tag.startswith("</") else "b" if tag[1:2].isalpha() else "img"
+        return f'<{name} id="{len(self._tags) - 1}">'
+
+    def restored(self, markup: str) -> str:
+        """Returns a translation of `markup` with the tags of the source, in as many lines."""
+        parts = _MARK.split(markup)
+        if not self.is_html:
+            parts[::2] = map(html.unescape, parts[::2])
+        parts[1::2] = (self._tags[int(number)] for number in parts[1::2])
+        return _in_lines("".join(parts), self.source)
+
+
+def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
+    """The file in order: what stays as strings, texts as tuples with whether they are HTML."""
+    is_webvtt = _WEBVTT.match(source) is not None
+    starts = list(_START.finditer(source))
+    yield source[: starts[0].start()] if starts else source
+    for start, end in zip(starts, [*(each.start() for each in starts[1:]), len(source)], strict=True):
+        yield start[0]
+        for place, block in enumerate(_BLANK.split(source[start.end() : end])):
+            # What follows a blank line may be a name or a note in WebVTT; in SubRip it is text.
+            if place % 2 or (is_webvtt and place):
+                yield block
+            else:
+                yield from _speeches(block, is_webvtt)
+
+
+def _speeches(text: str, is_html: bool) -> Iterator[str | tuple[str, bool]]:
+    start = _BEFORE.match(text)
+    begin = start.end() if start else 0
+    end = max(_end(text), begin)
+    yield text[:begin]
+    for place, part in enumerate(_SPEAKER.split(text[begin:end])):
+        yield (part, is_html) if place % 2 == 0 and part.strip() else part
+    yield text[end:]
 
 
 def _end(text: str) -> int:
@@ -66,7 +112,7 @@ def _in_lines(text: str, before: str) -> str:
     """A translation in as many lines as its source has, of about the same length."""
     breaks = before.count("\n")
     newline = "\r\n" if "\r\n" in before else "\n"
-    words = text.split(" ")
+    words = re.split(r" (?![^<>]*>)", text)
     lines: list[str] = []
     for left in range(breaks + 1, 0, -1):
         size, line = sum(map(len, words)) + len(words), ""

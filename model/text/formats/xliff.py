@@ -4,12 +4,13 @@ As for archives, no XML parser reads the file, so that entities cannot grow and 
 """
 
 import dataclasses
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from model.text.formats.file_text import FileError, FileText, declared_utf_8, decoded_markup
+from model.text.formats.file_text import FileError, FileText, declared_utf_8, decoded_markup, replaced
 from model.text.formats.markup_syntax import XML, closes_itself, has_translate_no
 
 # The elements that decide what a text is, in comments and CDATA sections not at all. A comment without an end
@@ -27,8 +28,11 @@ _SYNTAX: Final = dataclasses.replace(
     inline=frozenset({"bpt", "bx", "ec", "em", "ept", "ex", "g", "it", "mrk", "pc", "ph", "sc", "sm", "x"}),
     untranslated=frozenset({"bpt", "ept", "it", "ph"}),
     paired={"bpt": "ept", "bx": "ex", "sc": "ec"},
+    placeholders=frozenset({"ph", "x"}),
 )
 _VERSION_2 = re.compile(r"<(?:[\w.-]+:)?xliff(?=\s)[^<>]*\sversion\s*=\s*[\"']2")
+_INLINE_TAG = re.compile("</?[A-Za-z][^<>]*>")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _STATE = re.compile(r"""(\sstate\s*=\s*)(?:"[^"]*"|'[^']*')""")
 
 
@@ -57,7 +61,8 @@ class _Unit:
     @property
     def is_open(self) -> bool:
         """Returns whether there is a text, and no translation yet; a copy of the source is none."""
-        return bool(self.text.strip()) and self.translation.strip() in ("", self.text.strip())
+        text, translation = (_INLINE_TAG.sub("", each).strip() for each in (self.text, self.translation))
+        return bool(self.text.strip()) and translation in ("", text)
 
     def replacement(self, text: str) -> tuple[int, int, str]:
         """Returns the start, end and new content of the place of its target."""
@@ -89,13 +94,12 @@ def xliff(content: bytes, target: str) -> FileText:
 
     def rebuild(translations: Sequence[str]) -> bytes:
         new = (unit.replacement(text) for unit, text in zip(units, translations, strict=True))
-        pieces, position = list[str](), 0
-        for start, end, text in sorted([*languages, *new]):
-            pieces += [source[position:start], text]
-            position = end
-        return "".join([*pieces, source[position:]]).encode()
+        return replaced(source, [*languages, *new]).encode()
 
-    return FileText(tuple(unit.text for unit in units), rebuild, markup=_SYNTAX, joins_lines=True)
+    texts = tuple(
+        _CDATA.sub(lambda section: html.escape(section[1], quote=False), unit.text) for unit in units
+    )
+    return FileText(texts, rebuild, markup=_SYNTAX, joins_lines=True)
 
 
 def _languages(source: str, target: str) -> list[tuple[int, int, str]]:
@@ -142,7 +146,8 @@ def _with(unit: _Unit | None, tag: re.Match[str], source: str, begin: int) -> _U
         text = source[begin : tag.start()]
         return _Unit(tag["prefix"], text, tag.end(), indent if indent.isspace() else "")
     if unit is not None and tag["name"] == "seg-source":
-        unit.place = tag.end()
+        # Its segments are marked, and tools expect the same marks in the target.
+        unit.place, unit.text = tag.end(), source[begin : tag.start()]
     elif unit is not None and tag["name"] == "target":
         start = source.rindex(f"<{tag['prefix']}target", 0, begin)
         unit.target = start, tag.end()

@@ -349,6 +349,109 @@ def test_a_paragraph_around_a_note_is_translated() -> None:
     assert parts(shouted(".odt", archive(content_xml=part)))["content.xml"] == expected
 
 
+@pytest.mark.parametrize(
+    ("paragraph", "texts", "translations", "expected"),
+    [
+        ("A<text:tab/>b<text:line-break/>c", list("Abc"), list("xyz"), "x<text:tab/>y<text:line-break/>z"),
+        (
+            "Page <text:page-number>1</text:page-number> of<text:s/>it",
+            ['<b id="0">Page </b><code id="1">1</code><b id="2"> of it</b>'],
+            ['<b id="0">La page</b> <code id="1">1</code> <b id="2">de  lui</b>'],
+            "La page <text:page-number>1</text:page-number><text:s/>de <text:s/>lui",
+        ),
+        (
+            "It is <text:date>May</text:date> now.",
+            ['<b id="0">It is </b><code id="1">May</code><b id="2"> now.</b>'],
+            ['<b id="2">Maintenant</b> <b id="0">c\'est</b> <code id="1">May</code>'],
+            "Maintenant c'est <text:date>May</text:date>",
+        ),
+        (
+            'A <draw:frame><svg:title>cat</svg:title></draw:frame> <x:control>here</x:control>',
+            ['<b id="0">A </b><b id="1"> </b><b id="2">here</b>'],
+            ['<b id="0">Un</b> <b id="2">ici</b>'],
+            'Un <draw:frame><svg:title>cat</svg:title></draw:frame><x:control>ici</x:control>',
+        ),
+        ("<text:tracked-changes><text:p>old</text:p></text:tracked-changes>new", ["new"], ["neu"], None),
+    ],
+)  # fmt: skip
+def test_fields_tabs_and_pictures_of_open_documents_stay(
+    paragraph: str, texts: list[str], translations: list[str], expected: str | None
+) -> None:
+    content = archive(content_xml=f"<text:p>{paragraph}</text:p>")
+    file = read_file(".odt", content, "fr", 10**6)
+    assert list(file.texts) == texts
+    expected = paragraph.replace("new", "neu") if expected is None else expected
+    assert parts(file.rebuild(translations))["content.xml"] == f"<text:p>{expected}</text:p>"
+
+
+RAISED = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+
+
+@pytest.mark.parametrize(
+    ("runs", "text", "translation", "expected"),
+    [
+        # A hyphen is an element between two texts, in one run or in a run of its own.
+        (
+            "<w:r><w:t>well</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:noBreakHyphen/><w:t>known</w:t></w:r>",
+            "well-known",
+            "connu",
+            "<w:r><w:t>connu</w:t></w:r>",
+        ),
+        ("<w:r><w:t>won</w:t><w:softHyphen/><w:t>der</w:t></w:r>", "wonder", "x", "<w:r><w:t>x</w:t></w:r>"),
+        # The number of a note is no word.
+        (
+            f"<w:r><w:t>The garden</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t> here</w:t></w:r>",
+            '<b id="0">The garden</b><code id="1">1</code><b id="2"> here</b>',
+            '<b id="2">Ici</b> <b id="0">le jardin</b><code id="1">1</code>',
+            f"<w:r><w:t>Ici le jardin</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t></w:t></w:r>",
+        ),
+        (
+            f"<w:r><w:t>the 1</w:t></w:r>{RAISED}<w:t>st</w:t></w:r>",
+            '<b id="0">the 1</b><b id="1">st</b>',
+            '<b id="0">le 1</b><b id="1">er</b>',
+            f"<w:r><w:t>le 1</w:t></w:r>{RAISED}<w:t>er</w:t></w:r>",
+        ),
+    ],
+)
+def test_hyphens_and_numbers_of_notes_of_word(runs: str, text: str, translation: str, expected: str) -> None:
+    file = read_file(".docx", archive(word__document_xml=f"<w:p>{runs}</w:p>"), "fr", 10**6)
+    assert file.texts == (text,)
+    assert parts(file.rebuild([translation]))["word/document.xml"] == f"<w:p>{expected}</w:p>"
+
+
+def test_charts_and_diagrams_are_translated() -> None:
+    chart = (
+        "<a:p><a:r><a:t>title</a:t></a:r></a:p><c:strCache><c:v>label</c:v></c:strCache>"
+        "<c:numCache><c:formatCode>General</c:formatCode><c:v>1E-5</c:v></c:numCache>"
+    )
+    texts = {"ppt/slides/slide1.xml": "", "ppt/charts/chart1.xml": chart, "ppt/diagrams/data1.xml": chart}
+    content = archive(**{name.replace("/", "__").replace(".", "_"): part for name, part in texts.items()})
+    expected = chart.replace("title", "TITLE").replace("label", "LABEL")
+    assert parts(shouted(".pptx", content)) == {name: part and expected for name, part in texts.items()}
+    open_chart = {"content.xml": "", "Object 1/content.xml": "<text:p>title</text:p>"}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as target:
+        for name, part in open_chart.items():
+            target.writestr(name, part)
+    found = parts(shouted(".odp", buffer.getvalue()))
+    assert found["Object 1/content.xml"] == "<text:p>TITLE</text:p>"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "part"),
+    [
+        (".docx", "ppt__slides__slide1_xml"),
+        (".pptx", "word__document_xml"),
+        (".odt", "word__document_xml"),
+        (".epub", "content_xml"),
+        (".docx", "a_txt"),
+    ],
+)
+def test_an_archive_of_another_kind_is_refused(suffix: str, part: str) -> None:
+    with pytest.raises(FileError, match="another kind of archive"):
+        read_file(suffix, archive(**{part: "<p>text</p>"}), "fr", 10**6)
+
+
 def test_a_book_may_have_scripts_and_a_text_document_may_not() -> None:
     page = "<html><body><p>one</p></body></html>"
     book = archive(Scripts__a="x", a_xhtml=page)
@@ -396,6 +499,53 @@ def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
     )
 
 
+@pytest.mark.parametrize("break_", ["\n", "\r\n"])
+def test_a_cue_begins_without_a_blank_line_before_it(break_: str) -> None:
+    source = break_.join(
+        ["1", "00:01.000 --> 00:02.000", "one", "2", "00:03.000 --> 00:04.000", "two", "", "more", ""]
+    )
+    assert read_file(".srt", source.encode(), "fr").texts == ("one", "two", "more")
+    expected = re.sub("one|two|more", lambda word: word[0].upper(), source)
+    assert shouted(".srt", source.encode()).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "cue", "texts", "translations", "expected"),
+    [
+        (
+            "",
+            "I am <b>very</b> old & {\\i1}ill{\\i0} < 3",
+            ['I am <b id="0">very</b id="1"> old &amp; <img id="2">ill<img id="3"> &lt; 3'],
+            ['Je suis & <b id="0">tr\u00e8s</b id="1"> <img id="2">malade<img id="3"> &lt; 3'],
+            "Je suis & <b>tr\u00e8s</b> {\\i1}malade{\\i0} < 3",
+        ),
+        (
+            "WEBVTT\n\n",
+            "<v Ann>My &amp; <c.loud big>friend</c> <00:01.500>now",
+            ['My &amp; <b id="0">friend</b id="1"> <img id="2">now'],
+            ['Mon &amp; <b id="0">ami</b id="1"> <img id="2">l\u00e0'],
+            "<v Ann>Mon &amp; <c.loud big>ami</c> <00:01.500>l\u00e0",
+        ),
+        ("", "[BELL]\nMARY: Who?", ["[BELL]", "MARY: Who?"], ["[BELL]", "MARY: Qui?"], "[BELL]\nMARY: Qui?"),
+        (
+            "WEBVTT\n\n",
+            "<v A>Yes.</v>\n<v B>No.</v>",
+            ['Yes.</b id="0">', "No."],
+            ['Oui.</b id="0">', "Non."],
+            "<v A>Oui.</v>\n<v B>Non.</v>",
+        ),
+    ],
+)
+def test_tags_within_a_cue_are_elements(
+    start: str, cue: str, texts: list[str], translations: list[str], expected: str
+) -> None:
+    source = start + "00:01.000 --> 00:02.000\n{}\n\nNOTE text\n"
+    file = read_file(".vtt", source.format(cue).encode(), "fr")
+    notes = [] if start else ["NOTE text"]
+    assert list(file.texts) == texts + notes
+    assert file.rebuild(translations + notes).decode() == source.format(expected)
+
+
 def test_runs_of_one_format_are_one_run() -> None:
     runs = ("Good", " morn", "ing", ", friend")
     bold = "<w:rPr><w:b/></w:rPr>"
@@ -409,6 +559,31 @@ def test_runs_of_one_format_are_one_run() -> None:
     found = parts(file.rebuild(['<b id="0">Bonjour </b><b id="3">ami</b>']))["word/document.xml"]
     assert re.findall(r"<w:t[^>]*>([^<]*)<", found) == ["Bonjour ", "", "", "ami"]
     assert '<w:t xml:space="preserve">Bonjour </w:t>' in found
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<!--\na comment\n-->\ntext\n", ("text",)),
+        ("<script>\nvar x;\n\nvar y;\n</script>\ntext\n", ("text",)),
+        ("<pre>\nsome\n    code\n</PRE>\ntext\n", ("text",)),
+        ("<style>p {}</style>\ntext\n", ("text",)),
+        ("text\n\n    code one\n    code two\n\n    code three\ntext\n", ("text", "text")),
+        ("- item\n\n      code one\n      code two\n\n  text\n", ("item", "text")),
+        ("1. item\n\n   text\n\n    not code\n", ("item", "text", "not code")),
+        (":::note\nThis is it.\n:::\n", ("This is it.",)),
+        ('!!! warning "Be careful"\n    The text.\n', ("The text.",)),
+        ("> [!WARNING]\n> The text.\n", ("The text.",)),
+        ("> one\n> more\n>> deeper\n", ("one more", "deeper")),
+        ("2 * 3 * 4 and *5 * 6\n", ("2 * 3 * 4 and *5 * 6",)),
+        ("| a |\n|---|\n| b \\| c |\n", ("a", "b | c")),
+        ("==marked== word\n", ('<b id="0">marked</b> word',)),
+    ],
+)
+def test_blocks_of_markdown(source: str, texts: tuple[str, ...]) -> None:
+    file = read_file(".md", source.encode(), "fr")
+    assert file.texts == texts
+    assert file.rebuild(texts).decode().replace(">", "").split() == source.replace(">", "").split()
 
 
 def test_emphasis_of_nothing_is_dropped() -> None:

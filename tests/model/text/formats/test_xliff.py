@@ -17,7 +17,7 @@ FIRST = """<?xml version="1.0"?>
   <trans-unit id="2" translate="no"><source>code</source></trans-unit>
   <trans-unit id="3"><source>Yes.</source><target state="final">Ja.</target></trans-unit>
   <trans-unit id="4"><source>No.</source><target state="new"/></trans-unit>
-  <trans-unit id="5"><source>On <bpt id="1">&lt;b></bpt>now</source><seg-source>On</seg-source>
+  <trans-unit id="5"><source>On <bpt id="1">&lt;b></bpt>now</source><seg-source><mrk>On</mrk> now</seg-source>
     <alt-trans><source>x</source><target>y</target></alt-trans></trans-unit>
   <!-- <trans-unit id="6"><source>hidden</source></trans-unit> -->
   <group translate="no"><trans-unit id="7"><source>a</source></trans-unit>
@@ -36,7 +36,7 @@ def test_sources_of_version_1_become_targets() -> None:
     expected = FIRST.replace('"en"', '"en" target-language="fr"')
     for before, after in (
         ('me<x id="2"/>.</source>', '\n    <target>HELLO, <g id="1">YOU</g> &amp; ME<x id="2"/>.</target>'),
-        ("On</seg-source>", '<target>ON <bpt id="1">&lt;B></bpt>NOW</target>'),
+        ("</mrk> now</seg-source>", "<target><mrk>ON</mrk> NOW</target>"),
     ):
         expected = expected.replace(before, before + after)
     expected = expected.replace('<target state="new"/>', '<target state="translated">NO.</target>')
@@ -77,6 +77,33 @@ def test_a_file_of_any_charset_is_read_and_comes_back_in_what_it_declares(charse
     root = ElementTree.fromstring(written)
     assert [root.findtext(f".//{name}") for name in ("source", "target")] == [source, source.upper()]
     assert (b"encoding='utf-8' ?>" if charset == "utf-8" else b"encoding='UTF-8' ?>") in written
+
+
+def test_text_in_a_section_is_text() -> None:
+    document = "<xliff><file><trans-unit><source>{}</source>{}</trans-unit></file></xliff>"
+    source = "<![CDATA[<b>Hi</b> & you]]>"
+    file = read_file(".xlf", document.format(source, "").encode(), "fr")
+    assert file.texts == ("&lt;b&gt;Hi&lt;/b&gt; &amp; you",)
+
+
+@pytest.mark.parametrize(
+    ("source", "is_word"),
+    [
+        ('Hi <x id="1"/>, you', True),
+        ('<ph id="1"/>', True),
+        ('A <x id="1"/>bold<x id="2"/> word', False),
+        ('one<x id="1"/>', False),
+        ('<g id="1"/> one', False),
+    ],
+)
+def test_a_placeholder_between_spaces_is_a_word(source: str, is_word: bool) -> None:
+    from model.text.formats.markup import layout_of
+    from model.text.tags import KEPT_TAG
+
+    document = f"<xliff><file><trans-unit><source>{source}.</source></trans-unit></file></xliff>"
+    file = read_file(".xlf", document.encode(), "fr")
+    (text,) = layout_of(file.texts[0], file.markup).texts
+    assert bool(re.search(KEPT_TAG, text)) == is_word
 
 
 def test_sentences_continue_over_elements_within_a_line() -> None:
