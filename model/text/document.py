@@ -15,6 +15,7 @@ from typing import Literal, Self
 
 import sentencex
 
+from model.text.kept_strings import without_kept_strings
 from model.text.languages import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.tags import distributed, without_tags
@@ -56,7 +57,12 @@ _ORDINAL = re.compile(r"(?<!\d)(?:\d{1,2}|[IVX]+)\.\s+\Z")
 _ORDINAL_LANGUAGES = frozenset(
     {"bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr"}
 )
-_FRENCH_TITLE = re.compile(r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Ft|Ste?|Col|Gén)\.\s+\Z")
+_FRENCH_TITLE = re.compile(
+    r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Drs?|Pr|Profs?|Ft|Ste?|Col|Gén|[Mm]ax|[Mm]in|[Ee]nv|[Tt]él|[Aa]rt)\.\s+\Z"
+)
+# Where a space is missing behind a full stop.
+_LAST_WORD = re.compile(r"(?:\A|[\s\"'“‘«(])[^\W\d_A-Z]{2,}[.]\Z")
+_NEW_WORD = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]*['’]?[a-zà-ÿ]*,? [^\W_]")
 _JAPANESE_QUOTE = re.compile("[」』]\\Z")
 
 
@@ -262,7 +268,7 @@ def _window_ends(text: str, language: str) -> list[int]:
 
 def _continues(line: str, end: int, language: str) -> bool:
     """Returns whether the sentence continues after `end`, contrary to the splitter's result."""
-    tail, head = line[max(0, end - _TAIL) : end], line[end : end + 2]
+    tail, head = line[max(0, end - _TAIL) : end], line[end : end + _TAIL]
     if not head:
         return False
     if tail[-1:].isspace():
@@ -282,8 +288,16 @@ def _is_abbreviated(tail: str, language: str) -> bool:
 def _is_attached(tail: str, head: str, language: str) -> bool:
     """Returns whether the text continues: file.Txt, J.-C., ２.５, x.org/?Q=1, 「はい。」と."""
     if tail.endswith("."):
-        return _LATIN_OR_DIGIT.match(head) is not None
+        return _LATIN_OR_DIGIT.match(head) is not None and not _lacks_space(tail, head)
     if tail.endswith(("!", "?")):
         word = tail.split()[-1]
         return "/" in word or "@" in word
     return language == "ja" and _JAPANESE_QUOTE.search(tail) is not None and head.startswith(("と", "って"))
+
+
+def _lacks_space(tail: str, head: str) -> bool:
+    """Returns whether a new sentence follows a full stop, as in It works.It does, and no file's name."""
+    if not (_LAST_WORD.search(tail) and _NEW_WORD.match(head)):
+        return False
+    name = tail.split()[-1] + head.split()[0]
+    return without_kept_strings(name) == name

@@ -55,14 +55,19 @@ _UNIT = (
 _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
     _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
-MATHS = (  # in LaTeX; two prices have a space before the second sign, a digit behind it, or no sign of maths
-    r"(?:(?<![\w$\\])\$(?=[^$\n]{0,200}[\\^_=+]|[a-z]{1,3}\$)[^\s$](?:[^$\n]{0,200}[^\s$\\])?\$(?![\w$])"
+# In LaTeX. Two prices have words between them, a space before the second sign, a digit behind it, or no
+# sign of maths.
+MATHS = (
+    r"(?:(?<![\w$\\])\$"
+    r"(?=[^$\n]{0,200}\\|(?![^$\n]{0,200}[a-z]{2}[ ][a-z]{2})[^$\n]{0,200}[\^_=+]|[a-z]{1,3}\$)"
+    r"[^\s$](?:[^$\n]{0,200}[^\s$\\])?\$(?![\w$])"
     r"|\$\$(?=[^$\n]{0,200}[\\^_=+])[^$\n]{1,200}\$\$)"
 )
 _CONVERSION = rf"[-+#0]?\d{{0,3}}(?:\.\d{{1,2}})?(?:(?:l{{0,2}}|hh?|z)[dux]|[sfegcb@]|i(?!{_L}))"
 
 _FROM_ANY_PLACE = (
     KEPT_TAG,
+    "[\ue000-\uf8ff]+",  # of private use, such as Wingdings and fonts of icons
     r"[©®™‼⁉ℹ〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
     r"[\u200d\ufe0e\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*",  # emoji, joined
     r"[0-9#*]\ufe0f?\u20e3",
@@ -77,6 +82,8 @@ _FROM_ANY_PLACE = (
     r"\\\\(?:[\w.()$~+-]{1,100}\\){0,20}[\w.()$~+-]{1,100}(?<!\.)|\\[nrt]",  # \\host\file, \n
 )
 _FROM_WORD_START = (
+    # A formula or measure with a raised or lowered number, which is an element.
+    rf"(?-i:\d{{1,4}}|[A-Z][a-z]?|[A-Z]{{2,3}}|[kcdm]?m|[a-z])(?:{KEPT_TAG}{_L}{{0,3}})+{_E}",
     # Addresses of devices and sites, names of people and subjects, files, names in code.
     rf"(?=[0-9:]{{0,30}}[a-f]|[0-9a-f:]{{0,30}}::)[0-9a-f]{{1,4}}(?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}{_E}",
     rf"(?P<web>(?:[a-z][a-z0-9+.-]{{0,30}}://|mailto:|tel:|www\.)(?=[\w\[{{+]){_WEB}"
@@ -93,7 +100,9 @@ _FROM_WORD_START = (
     rf"(?<!:):{{1,2}}[a-z_+-](?:{_L}|[+-]){{0,60}}:{{1,2}}{_E}",  # :smile:, ::name::
     rf"_{{0,2}}[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}_{{0,2}}{_E}",
     rf"{_L}{{1,60}}(?:(?:::{_L}{{1,60}}){{1,6}}|(?:\.{_L}{{1,60}}){{0,6}}\([\d.,% ]{{0,40}}\))",
-    rf"(?-i:[A-Z](?:\+\+|#)){_E}",
+    rf"(?-i:[A-Z](?:\+\+|#)){_E}|{_L}{{1,12}}(?:\+{_L}{{1,12}}){{1,4}}{_E}",  # C++, Ctrl+C
+    rf"{_L}{{1,20}}\^(?:-?{_L}{{1,20}}|\{{[^{{}}\n]{{1,20}}\}})",
+    rf"(?<![:;()])[:;]-?[()D](?![\w(])|##{_L}{{1,60}}##",
     rf"(?:(?<!-)--(?!{_INSERTION})[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",
     rf"{_L}{{0,20}}[²³¹\u2070-\u209c]{_L}{{0,20}}",
 )
@@ -108,6 +117,7 @@ _WITH_DIGITS = (
     rf"(?<![.,])-?{_AMOUNT}(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
     rf"(?<![.,])\+?\(?\d{{1,4}}\)?(?:[ \u00a0./-]?(?:(?<=\D)|(?=\())\(?\d{{1,6}}\)?){{2,6}}{_E}(?![.,]?\d)",
     rf"(?<![.,:/])[-+±]?{_AMOUNT}(?:[-–/]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
+    rf"(?<![.,:/])\d{{1,3}}:\d{_E}(?![.,:/]\d)",  # a ratio; a time of day has two digits of minutes
     rf"(?<![.,])\d+(?:[.,:/'’_–-]\d+|{_S}\d{{3}}(?!\d)){{2,12}}{_E}",
     rf"(?<![.,:/'’-])(?:[+±~≈≤≥§№]{_S}?\d+(?![.,]?\d)|\d+(?:\.\d+)?(?:e[+-]?|\^-?)\d+"
     rf"|(?<!\d{_S})0\d+|\d{{5,}}|\[\d{{1,3}}\]){_E}",
@@ -122,7 +132,7 @@ _KEPT = re.compile(
 )
 # Most sentences hold none of these. A class of characters is searched six times as fast as alternatives.
 _HINT = re.compile(
-    r"[{}\[%`<&@$_:#\\=+/\d©®™‼⁉ℹ№〰〽㊗㊙²³¹\u2070-\u209c\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]"
+    r"[{}\[%`<&@$_:;#^\\=+/\d©®™‼⁉ℹ№〰〽㊗㊙²³¹\u2070-\u209c\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]"
 )
 # In names of sites, files, options and calls. Ignoring case, four letters beyond ASCII equal ASCII ones.
 _PAIR_HINT = re.compile(r"\.[A-Za-z\[\u0130\u0131\u017f\u212a]|--|\(\)")

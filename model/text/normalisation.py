@@ -27,7 +27,7 @@ SPACE = "\u2581"
 """What stands for a space in SentencePiece's pieces."""
 # Superscript and subscript digits stay: 10² would become 102.
 _KEPT = ("<super>", "<sub>")
-_FRACTION_SLASH = "\u2044"
+_ASCII_SIGNS = str.maketrans("\u2044\u2010", "/-")  # the fraction slash, the hyphen of U+2011
 _FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 
 _ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
@@ -78,7 +78,7 @@ def nfkc_fallback(text: str, known: AbstractSet[str]) -> str:
 def _spelling(character: str, known: AbstractSet[str]) -> str | None:
     if unicodedata.decomposition(character).startswith(_KEPT):
         return None
-    plain = unicodedata.normalize("NFKC", character).replace(_FRACTION_SLASH, "/").strip()
+    plain = unicodedata.normalize("NFKC", character).translate(_ASCII_SIGNS).strip()
     return plain if plain != character and set(plain) <= known | {" "} else None
 
 

@@ -225,6 +225,8 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
         target: The translation and its tokens.
         alignment: For each target token, a weight for each source token; empty if it is not known.
     """
+    if target.text == source.text:
+        return with_tags(target.text, tags)
     if len(tags) > _MAX_TAGS or not alignment:
         return _in_order(tags, len(source.text), target.text)
     source_words, target_words = _words(source.text), _words(target.text)

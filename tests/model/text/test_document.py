@@ -253,6 +253,8 @@ def split(text: str, language: str) -> list[str]:
         ("en", ["Mr. Smith paid $3.50 at 5 p.m. on Monday. ", "Really? ", "(Yes.)"]),
         ("en", ["hello. ", "how are you? ", "fine"]),
         ("en", ['He said: "Stop!" and left. ', "We saw README.Md and x.org/?Q=1 there. ", "Wait!", "Stop!"]),
+        ("fr", ["Le Dr. Martin et le Prof. Durand sont là. ", "Il y a max. Trois."]),
+        ("en", ["It works.", "It really does. ", "See readme.Txt or use foo.Bar()."]),
         ("fr", ["J'ai vu M. Dupont, M.\xa0Durand et Mlle. Petit. ", "Ça va ? ", "J.-C. est né."]),
         ("fr", ["« Très bien ! » dit-elle. ", "Fin."]),
         ("de", ["Am 20. Dezember beginnt das 6. Treffen. ", "Dr. Weiß kommt z.B. auch. ", "Gut."]),

@@ -59,6 +59,15 @@ from model.text.tags import kept_tag
         ),
         ("12,50\u202f€ for 1\u00a0234\u00a0567", ["12,50\u202f€", "1\u00a0234\u00a0567"]),
         ("a@b, user@host, 3.5 @ 4, www, www..., 5 million, in 1999, the 2nd, 1990s, 3e, 14:30, 20,000", []),
+        (
+            "Press Ctrl+C, see \uf0fc, x^2 = mc^{2} at 16:9 ##NAME## ;-)",
+            [*("Ctrl+C", "\uf0fc", "x^2", "mc^{2}"), *("16:9", "##NAME##", ";-)")],
+        ),
+        ("Pay $5 and then x_1 $ (see above:a) at 16:09, a: (b)", ["$5", "x_1"]),
+        (
+            "It is $5 = five dollars_and cents$ here, $x = 5 \\text{ if you like}$",
+            ["$5", "dollars_and", "$x = 5 \\text{ if you like}$"],
+        ),
         ("He or she and/or I: yes -- no... (well) 20-year-old", []),
         ("Plus de 12 000 soldats sont morts, 10\u00a0000 en 2010, 85\u202f000 blessés", []),
         ("Il y a 20 050 livres et 30 010 élèves.", []),
@@ -104,10 +113,18 @@ def test_each_string_comes_back_once(source: str, translation: str, expected: st
     assert with_kept_strings(translation, kept) == expected
 
 
+@pytest.mark.parametrize("text", ["H@O", "m@", "10@", "CO@"])
+def test_a_formula_with_a_lowered_number_is_one_string(text: str) -> None:
+    text = text.replace("@", kept_tag(1))
+    assert [each.text for each in with_numbers(f"It is {text} here.")[1]] == [text]
+    (number,) = with_numbers(f"The cat{kept_tag(1)} sleeps.")[1]
+    assert number.text == kept_tag(1)
+
+
 def test_an_element_that_is_not_translated_is_kept() -> None:
-    read, kept = with_numbers(f"Run {kept_tag(1)} or x{kept_tag(2)}.")
-    assert read == "Run 217 or x 348."
-    assert with_kept_strings("Lancez x 348 ou 217.", kept) == f"Lancez x{kept_tag(2)} ou {kept_tag(1)}."
+    read, kept = with_numbers(f"Run {kept_tag(1)} or word{kept_tag(2)}.")
+    assert read == "Run 217 or word 348."
+    assert with_kept_strings("Lancez word 348 ou 217.", kept) == f"Lancez word{kept_tag(2)} ou {kept_tag(1)}."
 
 
 def test_strings_that_a_caller_names_are_kept() -> None:

@@ -115,6 +115,10 @@ def test_what_has_no_known_spelling_or_needs_none_stays(text: str) -> None:
     assert nfkc_fallback(text, KNOWN) == text
 
 
+def test_a_hyphen_that_allows_no_break_is_a_hyphen() -> None:
+    assert nfkc_fallback("well\u2011known", KNOWN | {"-"}) == "well-known"
+
+
 def test_what_the_vocabulary_has_stays_as_it_is() -> None:
     assert nfkc_fallback("1½ …", KNOWN | {"½", "…"}) == "1½ …"
     assert nfkc_fallback("1½ ﬁ", KNOWN | {"½"}) == "1½ fi"

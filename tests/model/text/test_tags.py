@@ -199,6 +199,12 @@ def test_many_tags_are_set_in_proportion() -> None:
     assert [tag.mark for tag in without_tags(result)[1]] == [tag.mark for tag in tags]
 
 
+def test_tags_stay_in_a_text_that_does_not_change() -> None:
+    text, tags = without_tags(tagged("{n, other {<1>5</1>|} left}"))
+    sides = Side(text, [text]), Side(text, [text])
+    assert shown(set_tags(tags, *sides, [[1.0]])) == "{n, other {<1>5</1>|} left}"
+
+
 def test_tags_are_set_where_the_alignment_is_unknown() -> None:
     text, tags = without_tags(tagged("one <1>two</1>"))
     result = set_tags(tags, Side(text, [" one", " two"]), Side("un deux", [" un", " deux"]), ())
