@@ -66,6 +66,8 @@ _ODF_UNTRANSLATED: Final = (
 _ODF_SPACES = re.compile(r'<text:s(?:\s+text:c="(\d{1,3})")?\s*/>')
 _ODF_SPACE = "<text:s/>"
 _RUN = re.compile(r'<(?:b|code) id="(\d+)">|</(?:b|code)>')
+_ODF_MANIFEST: Final = "META-INF/manifest.xml"
+_COMPOUND_FILE: Final = b"\xd0\xcf\x11\xe0"  # in which Office wraps encrypted files, as older files were
 _MACROS = re.compile(r"vbaProject|^(?:Basic|Scripts)/", re.IGNORECASE)
 
 
@@ -337,6 +339,8 @@ def _file_text(
     archive = _unpacked(content, max_bytes)
     if not any(map(main.fullmatch, archive)):
         raise FileError("is another kind of archive than its name says")
+    if b"encryption-data" in archive.get(_ODF_MANIFEST, (None, b""))[1]:
+        raise FileError("is encrypted")
     # The pages of a book may have scripts, which stay as they are.
     if paragraphs is not None and any(map(_MACROS.search, archive)):
         raise FileError("holds macros")
@@ -370,6 +374,8 @@ def _unpacked(content: bytes, max_bytes: int) -> Archive:
         FileError: If it is no archive or is encrypted.
         TextTooLongError: If it is over the limit.
     """
+    if content.startswith(_COMPOUND_FILE):
+        raise FileError("is encrypted, or in the format of an older program than its name says")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
         infos = archive.infolist()

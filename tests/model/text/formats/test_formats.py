@@ -610,6 +610,13 @@ def test_what_is_no_archive_or_too_large_is_refused() -> None:
             read_file(".docx", content, "fr", 10**7)
 
 
+def test_an_encrypted_file_is_refused_as_such() -> None:
+    manifest = {"META-INF__manifest_xml": "<manifest:encryption-data/>", "content_xml": "\x01"}
+    for suffix, content in ((".docx", b"\xd0\xcf\x11\xe0\xa1\xb1"), (".odt", archive(**manifest))):
+        with pytest.raises(FileError, match="is encrypted"):
+            read_file(suffix, content, "fr", 10**6)
+
+
 def test_other_suffixes_are_refused() -> None:
     assert [suffix_of(f"a.b{suffix.upper()}") for suffix in SUFFIXES] == list(SUFFIXES)
     for name in ("a.exe", "a", "", ".md", "a.docm"):
