@@ -7,71 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Final
 
-SHORT_CODES: dict[str, str] = dict(re.findall(r"(\w+):(\w+)", """
-    aar:aa abk:ab afr:af aka:ak amh:am ara:ar arb:ar arg:an asm:as ava:av ave:ae aym:ay ayr:ay aze:az azj:az
-    bak:ba bam:bm bel:be ben:bn bis:bi bod:bo tib:bo bos:bs bre:br bul:bg cat:ca ces:cs cze:cs cha:ch che:ce
-    chu:cu chv:cv cor:kw cos:co cre:cr cym:cy wel:cy dan:da deu:de ger:de div:dv dzo:dz ell:el gre:el eng:en
-    epo:eo est:et ekk:et eus:eu baq:eu ewe:ee fao:fo fas:fa pes:fa per:fa fij:fj fin:fi fra:fr fre:fr fry:fy
-    ful:ff fuv:ff gla:gd gle:ga glg:gl glv:gv grn:gn guj:gu hat:ht hau:ha hbs:sh heb:he her:hz hin:hi hmo:ho
-    hrv:hr hun:hu hye:hy arm:hy ibo:ig ido:io iii:ii iku:iu ile:ie ina:ia ind:id ipk:ik isl:is ice:is ita:it
-    jav:jv jpn:ja kal:kl kan:kn kas:ks kat:ka geo:ka kau:kr knc:kr kaz:kk khm:km kik:ki kin:rw kir:ky kom:kv
-    kon:kg kor:ko kua:kj kur:ku kmr:ku lao:lo lat:la lav:lv lvs:lv lim:li lin:ln lit:lt ltz:lb lub:lu lug:lg
-    mah:mh mal:ml mar:mr mkd:mk mac:mk mlg:mg plt:mg mlt:mt mon:mn khk:mn mri:mi mao:mi msa:ms zsm:ms may:ms
-    mya:my bur:my nau:na nav:nv nbl:nr nde:nd ndo:ng nep:ne npi:ne nld:nl dut:nl nno:nn nob:nb nor:no nya:ny
-    oci:oc oji:oj ori:or ory:or orm:om gaz:om oss:os pan:pa pli:pi pol:pl por:pt pus:ps pbt:ps que:qu quy:qu
-    roh:rm ron:ro rum:ro run:rn rus:ru sag:sg san:sa sin:si slk:sk slo:sk slv:sl sme:se smo:sm sna:sn snd:sd
-    som:so sot:st spa:es sqi:sq alb:sq als:sq srd:sc srp:sr ssw:ss sun:su swa:sw swh:sw swe:sv tah:ty tam:ta
-    tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur
-    uzb:uz uzn:uz ven:ve vie:vi vol:vo wln:wa wol:wo xho:xh yid:yi ydd:yi yor:yo zha:za zho:zh chi:zh cmn:zh
-    zul:zu ji:yi iw:he jw:jv in:id mo:ro ns:nso
-"""))  # fmt: skip
+_TABLE: Final = [
+    line.split("\t")
+    for line in Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").splitlines()
+]
+"""Each language's two-letter code, or its only one; the other codes of it; its English name."""
+SHORT_CODES: Final = {other: row[0] for row in _TABLE for other in "".join(row[1:2]).split()}
 """Two-letter codes by other codes: those of three letters, of a group's main language, and former ones."""
-
-LANGUAGE_NAMES = {
-    "ace": "Acehnese", "acm": "Mesopotamian Arabic", "acq": "Ta'izzi-Adeni Arabic", "aeb": "Tunisian Arabic",
-    "af": "Afrikaans", "ajp": "South Levantine Arabic", "ak": "Akan", "am": "Amharic",
-    "apc": "North Levantine Arabic", "ar": "Arabic", "ars": "Najdi Arabic", "ary": "Moroccan Arabic",
-    "arz": "Egyptian Arabic", "as": "Assamese", "ast": "Asturian", "awa": "Awadhi", "ay": "Aymara",
-    "az": "Azerbaijani", "azb": "South Azerbaijani", "ba": "Bashkir", "ban": "Balinese", "be": "Belarusian",
-    "bem": "Bemba", "bg": "Bulgarian", "bho": "Bhojpuri", "bjn": "Banjar", "bm": "Bambara", "bn": "Bengali",
-    "bo": "Tibetan", "br": "Breton", "bs": "Bosnian", "bug": "Buginese", "ca": "Catalan", "ceb": "Cebuano",
-    "cjk": "Chokwe", "ckb": "Central Kurdish", "co": "Corsican", "crh": "Crimean Tatar", "cs": "Czech",
-    "cv": "Chuvash", "cy": "Welsh", "da": "Danish", "de": "German", "dik": "Southwestern Dinka",
-    "dyu": "Dyula", "dz": "Dzongkha", "ee": "Ewe", "el": "Greek", "en": "English", "eo": "Esperanto",
-    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "ff": "Fulah", "fi": "Finnish",
-    "fil": "Filipino", "fj": "Fijian", "fo": "Faroese", "fon": "Fon", "fr": "French", "fur": "Friulian",
-    "fy": "Western Frisian", "ga": "Irish", "gd": "Scottish Gaelic", "gl": "Galician", "gn": "Guarani",
-    "gu": "Gujarati", "gv": "Manx", "ha": "Hausa", "haw": "Hawaiian", "he": "Hebrew", "hi": "Hindi",
-    "hne": "Chhattisgarhi", "hr": "Croatian", "ht": "Haitian Creole", "hu": "Hungarian", "hy": "Armenian",
-    "ia": "Interlingua", "id": "Indonesian", "ig": "Igbo", "ilo": "Ilocano", "io": "Ido", "is": "Icelandic",
-    "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian", "kab": "Kabyle", "kac": "Kachin",
-    "kam": "Kamba", "kbp": "Kabiyè", "kea": "Kabuverdianu", "kg": "Kongo", "ki": "Kikuyu", "kk": "Kazakh",
-    "km": "Khmer", "kmb": "Kimbundu", "kn": "Kannada", "ko": "Korean", "kr": "Kanuri", "ks": "Kashmiri",
-    "ku": "Kurdish", "ky": "Kyrgyz", "la": "Latin", "lb": "Luxembourgish", "lg": "Ganda", "li": "Limburgish",
-    "lij": "Ligurian", "lmo": "Lombard", "ln": "Lingala", "lo": "Lao", "lt": "Lithuanian",
-    "ltg": "Latgalian", "lua": "Luba-Lulua", "luo": "Luo", "lus": "Mizo", "lv": "Latvian",
-    "lzh": "Literary Chinese", "mag": "Magahi", "mai": "Maithili", "mg": "Malagasy", "mi": "Maori",
-    "min": "Minangkabau", "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mni": "Manipuri",
-    "mos": "Mossi", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "my": "Burmese",
-    "nb": "Norwegian Bokmål", "ne": "Nepali", "nl": "Dutch", "nn": "Norwegian Nynorsk", "no": "Norwegian",
-    "nso": "Northern Sotho", "nus": "Nuer", "ny": "Nyanja", "oc": "Occitan", "om": "Oromo", "or": "Odia",
-    "os": "Ossetian", "pa": "Punjabi", "pag": "Pangasinan", "pap": "Papiamento", "pl": "Polish",
-    "prs": "Dari", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua", "rm": "Romansh", "rn": "Rundi",
-    "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda", "sa": "Sanskrit", "sat": "Santali",
-    "sc": "Sardinian", "scn": "Sicilian", "sd": "Sindhi", "se": "Northern Sami", "sg": "Sango",
-    "sh": "Serbo-Croatian", "shn": "Shan", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian",
-    "sm": "Samoan", "sn": "Shona", "so": "Somali", "sq": "Albanian", "sr": "Serbian", "ss": "Swati",
-    "st": "Southern Sotho", "su": "Sundanese", "sv": "Swedish", "sw": "Swahili", "szl": "Silesian",
-    "ta": "Tamil", "taq": "Tamasheq", "te": "Telugu", "tg": "Tajik", "th": "Thai", "ti": "Tigrinya",
-    "tk": "Turkmen", "tl": "Tagalog", "tn": "Tswana", "to": "Tongan", "tpi": "Tok Pisin", "tr": "Turkish",
-    "ts": "Tsonga", "tt": "Tatar", "tum": "Tumbuka", "tw": "Twi", "ty": "Tahitian",
-    "tzm": "Central Atlas Tamazight", "ug": "Uyghur", "uk": "Ukrainian", "umb": "Umbundu", "ur": "Urdu",
-    "uz": "Uzbek", "ve": "Venda", "vec": "Venetian", "vi": "Vietnamese", "war": "Waray", "wo": "Wolof",
-    "wuu": "Wu Chinese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese", "zh": "Chinese",
-    "zu": "Zulu",
-}  # fmt: skip
+LANGUAGE_NAMES: Final = {row[0]: row[2] for row in _TABLE if len(row) > 2}
 """English names by canonical code."""
 
 _SCRIPTS = {
