@@ -9,13 +9,14 @@ A line break ends a sentence, unless the splitting says otherwise. Tags change n
 
 import dataclasses
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
 import sentencex
 
-from model.text.kept_strings import without_kept_strings
+from model.text.kept_strings import kept_spans, without_kept_strings
 from model.text.languages import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.tags import distributed, without_tags
@@ -40,7 +41,7 @@ _PLAIN_FIRST = re.compile("[A-Za-z]")
 _PLAIN_LAST = re.compile("[!-~]")
 _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
-_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
+_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>|•‣◦·–—]++(?=\s))*+")
 
 _WINDOW = 1000
 """Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
@@ -48,6 +49,8 @@ _SHORTEST_STEP = 250
 _TAIL = 50
 """Characters before a boundary that are examined."""
 
+# Between the items of a menu or title in one line.
+_SEPARATOR = re.compile(r"\s(?=[|•·]\s)")
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
 _WORD_END = re.compile(r"\S(?=\s)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -220,7 +223,17 @@ def sentence_ends(line: str, language: str) -> list[int]:
         language: Canonical code; an unknown language is split by English rules.
     """
     readable = line if line.isascii() else _SURROGATE.sub("\ufffd", line)
-    return [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
+    ends = [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
+    separators = [found.end() for found in _SEPARATOR.finditer(readable)]
+    return sorted({*ends, *_outside_kept_strings(separators, readable)}) if separators else ends
+
+
+def _outside_kept_strings(places: Sequence[int], text: str) -> list[int]:
+    spans = kept_spans(text)
+    starts = [start for start, _ in spans]
+    # The last string that begins before a place, if there is one.
+    strings = (spans[found - 1] if (found := bisect_left(starts, place)) else (0, 0) for place in places)
+    return [place for place, (_, end) in zip(places, strings, strict=True) if end <= place]
 
 
 def middle(sentence: str) -> int:

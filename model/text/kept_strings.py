@@ -217,6 +217,11 @@ def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bo
     return not is_apart_before, not is_apart_behind
 
 
+def kept_spans(text: str) -> list[tuple[int, int]]:
+    """Returns start and end of each string of a text that is not translated, in order."""
+    return [(match.start(), _end(text, match)) for match in _matches(text, ())]
+
+
 def without_kept_strings(text: str) -> str:
     """Returns a text without placeholders and the like, which say nothing of its language."""
     return _KEPT.sub(" ", text) if _may_hold_strings(text) else text

@@ -254,6 +254,7 @@ def split(text: str, language: str) -> list[str]:
         ("en", ["hello. ", "how are you? ", "fine"]),
         ("en", ['He said: "Stop!" and left. ', "We saw README.Md and x.org/?Q=1 there. ", "Wait!", "Stop!"]),
         ("fr", ["Le Dr. Martin et le Prof. Durand sont là. ", "Il y a max. Trois."]),
+        ("en", ["Home ", "| About us ", "| Run `cat a | grep b` now ", "• a|b"]),
         ("en", ["It works.", "It really does. ", "See readme.Txt or use foo.Bar()."]),
         ("fr", ["J'ai vu M. Dupont, M.\xa0Durand et Mlle. Petit. ", "Ça va ? ", "J.-C. est né."]),
         ("fr", ["« Très bien ! » dit-elle. ", "Fin."]),
