@@ -173,10 +173,11 @@ class DecodeRequest:
         prefix_ids: Target tokens the translation must begin with.
         start_ids: Target tokens that the decoder reads before the translation, such as the tag of its
             language. They are no part of it: neither of its score, nor of any length.
-        phrases: What the translation must contain; the phrases may overlap. It lacks one only if the length
-            limit or another option leaves no room for it. Such a request is decoded by beam search,
-            whatever the strategy, with at least NARROW_PHRASE_BEAM_SIZE or PHRASE_BEAM_SIZE beams, and two
-            for each hypothesis to return. Few of them are alive in most steps.
+        phrases: What the translation must contain, equal phrases as often as they are given; the phrases may
+            overlap. It lacks one only if the length limit or another option leaves no room for it. Such a
+            request is decoded by beam search, whatever the strategy, with at least NARROW_PHRASE_BEAM_SIZE
+            or PHRASE_BEAM_SIZE beams, and two for each hypothesis to return. Few of them are alive in most
+            steps.
         word_parts: For each target id one byte, 1 if the token continues a word: such a token may not
             follow the token that completes a phrase, unless it continues another one. Empty allows all.
     """

@@ -39,10 +39,10 @@ class Term:
     target: str
     is_glued: bool = False
 
-    def is_in(self, translation: str) -> bool:
-        """Returns whether a translation contains the translation of the term, in any casing."""
+    def count_in(self, translation: str) -> int:
+        """Returns how often a translation contains the translation of the term, in any casing."""
         target, text = (" ".join(clean(each).lower().split()) for each in (self.target, translation))
-        return target in text
+        return text.count(target)
 
     def spellings(self, tokenizer: "Tokenizer") -> tuple[tuple[int, ...], ...]:
         """Returns the ids by which the translation may be spelt; none if the vocabulary cannot spell it.
@@ -94,7 +94,7 @@ class Glossary:
         return Glossary({target: target for target in self.entries.values()})
 
     def apply(self, text: str, *, ignores_case: bool = False) -> tuple[str, tuple[Term, ...]]:
-        """Returns a cleaned sentence with translations in place of its terms, and the terms, each once.
+        """Returns a cleaned sentence with translations in place of its terms, and these terms in order.
 
         Args:
             text: The sentence.
@@ -102,12 +102,12 @@ class Glossary:
         """
         if not self.entries:
             return text, ()
-        parts, terms, end = [], dict[Term, None](), 0
+        parts, terms, end = [], list[Term](), 0
         for start, stop, source in self._matches(text, ignores_case):
             target = self.entries[source]
             is_raised = text[start].isupper() and source[0].islower()
             before = text[start - 1 : start]
-            terms[Term(source, target, bool(before) and not before.isspace())] = None
+            terms.append(Term(source, target, bool(before) and not before.isspace()))
             parts += [text[end:start], _with_capital(target) if is_raised else target]
             end = stop
         return "".join([*parts, text[end:]]), tuple(terms)

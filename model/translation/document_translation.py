@@ -227,11 +227,11 @@ def _options(options: DecodeOptions, sentence: SourceSentence, limit: int) -> De
 
 def _phrases(sentence: SourceSentence, tokenizer: Tokenizer) -> tuple[Phrase, ...]:
     """Returns the translations of a sentence's terms for the decoder, as many as it accepts."""
-    phrases: dict[Phrase, None] = {}
+    phrases: list[Phrase] = []
     num_tokens = 0
     for term in sentence.terms:
         phrase = term.spellings(tokenizer)
         num_tokens += sum(map(len, phrase))
         if phrase and num_tokens <= MAX_PHRASE_TOKENS and len(phrases) < MAX_PHRASES:
-            phrases[phrase] = None
+            phrases.append(phrase)
     return tuple(phrases)

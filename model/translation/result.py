@@ -1,6 +1,7 @@
 """⑦ ⑧ The translation of a sentence, and of a text; a second attempt at one that looks broken."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -91,9 +92,11 @@ class SentenceTranslation:
 
     @property
     def missing_terms(self) -> tuple[Term, ...]:
-        """The terms of the glossary whose translation is not in the text."""
+        """The terms of the glossary whose translation the text lacks, or has less often, each once."""
         text, _ = without_tags(self.text) if self.sentence.tags else (self.text, ())
-        return tuple(term for term in self.sentence.terms if not term.is_in(text))
+        needed = Counter(term.target for term in self.sentence.terms)
+        lacking = (term for term in self.sentence.terms if term.count_in(text) < needed[term.target])
+        return tuple(dict.fromkeys(lacking))
 
 
 def finished_text(sentence: SourceSentence, hypothesis: Hypothesis, target: str, tokenizer: Tokenizer) -> str:

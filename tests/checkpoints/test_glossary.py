@@ -52,6 +52,22 @@ def test_the_terms_of_a_glossary_are_in_the_translations() -> None:
         assert translation.missing_terms == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("My dog and your dog play in the garden.", {"dog": "toutou"}),
+        ("The boiler is old, so the boiler must be replaced.", {"boiler": "chaudière"}),
+        ("The dog sees the cat, and the cat sees the dog.", {"dog": "toutou", "cat": "minou"}),
+    ],
+)
+def test_a_term_is_in_the_translation_as_often_as_in_the_sentence(text: str, entries: dict[str, str]) -> None:
+    translator = Translator.load(EMBEDDED, device="cpu")
+    translation = translator.translate(text, source="en", target="fr", glossary=entries)
+    for term, target in entries.items():
+        assert translation.lower().count(target) >= text.count(term)
+    assert translation.missing_terms == ()
+
+
 def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
     translator = Translator.load(EMBEDDED, device="cpu")
     sentences = [each for each in SENTENCES if re.search("boiler|hall|wine", each)]

@@ -9,7 +9,7 @@ from itertools import product
 
 import torch
 
-from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
+from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis, Phrase
 from model.decoding.pytorch.search.phrases import COST_OF_PLACE, COST_OF_TOKEN, ERROR_OF_TOKEN
 from model.decoding.sentence import (
     FIRST_MULTIPLIER,
@@ -228,7 +228,7 @@ class ReferenceDecoder:
 
 def missing(request: DecodeRequest, tokens: Tokens) -> int:
     """The fewest tokens that complete the phrases of a request one after the other."""
-    unmet = [phrase for phrase in request.phrases if not any(_holds(tokens, each) for each in phrase)]
+    unmet = _unmet(request, tokens)
     begun = [
         min(map(len, phrase)) - len(spelling) + length
         for phrase in unmet
@@ -239,8 +239,20 @@ def missing(request: DecodeRequest, tokens: Tokens) -> int:
     return sum(min(map(len, phrase)) for phrase in unmet) - max([0, *begun])
 
 
-def _holds(tokens: Tokens, spelling: Tokens) -> bool:
-    return any(tokens[i : i + len(spelling)] == spelling for i in range(len(tokens)))
+def _unmet(request: DecodeRequest, tokens: Tokens) -> list[Phrase]:
+    """The phrases that are still required; equal ones as often as the tokens lack them."""
+    return [
+        phrase
+        for i, phrase in enumerate(request.phrases)
+        if _num_ends(tokens, phrase) <= request.phrases[:i].count(phrase)
+    ]
+
+
+def _num_ends(tokens: Tokens, phrase: Phrase) -> int:
+    return sum(
+        any(tokens[:end][-len(spelling) :] == spelling for spelling in phrase)
+        for end in range(1, len(tokens) + 1)
+    )
 
 
 def _pruned(
@@ -275,17 +287,13 @@ def _pruned(
 
 
 def _has_completed_phrase(request: DecodeRequest, tokens: Tokens) -> bool:
-    return any(
-        any(_holds(tokens, each) for each in phrase) and not any(_holds(tokens[:-1], each) for each in phrase)
-        for phrase in request.phrases
-    )
+    return len(_unmet(request, tokens)) < len(_unmet(request, tokens[:-1]))
 
 
 def _continues_phrase(request: DecodeRequest, tokens: Tokens) -> bool:
     return any(
         tokens[-length:] == spelling[:length]
-        for phrase in request.phrases
-        if not any(_holds(tokens[:-1], each) for each in phrase)
+        for phrase in _unmet(request, tokens[:-1])
         for spelling in phrase
         for length in range(1, len(spelling) + 1)
     )

@@ -42,13 +42,14 @@ _LAST = torch.iinfo(torch.int64).max
 class PhraseBanks(SlotTensors):
     """The required phrases of each slot, and how much of them its hypotheses have.
 
-    A token of a spelling is reached if a hypothesis ends with the spelling up to this token.
+    A token of a spelling is reached if a hypothesis ends with the spelling up to this token. Of equal
+    phrases, the first is met by the first occurrence, the second by the second.
     """
 
     SLOT_TENSORS = (
         *("_is_part_NV", "_prefix_lengths_N", "_has_ended_NK"),
-        *("_tokens_NL", "_phrases_NL", "_is_first_NL", "_is_last_NL", "_progress_NL", "_lengths_NP"),
-        *("_is_reached_NKL", "_is_met_NKP"),
+        *("_tokens_NL", "_phrases_NL", "_is_first_NL", "_is_last_NL", "_progress_NL"),
+        *("_lengths_NP", "_ranks_NP", "_is_reached_NKL", "_counts_NKP"),
     )
 
     def __init__(self, slots: int, beams: int, vocab_size: int, eos_id: int, device: torch.device) -> None:
@@ -66,7 +67,8 @@ class PhraseBanks(SlotTensors):
         self._progress_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
         self._lengths_NP = torch.zeros(slots, phrases, dtype=torch.int64, device=device)  # shortest spelling
         self._is_reached_NKL = torch.zeros(slots, beams, length, dtype=torch.bool, device=device)
-        self._is_met_NKP = torch.zeros(slots, beams, phrases, dtype=torch.bool, device=device)
+        self._ranks_NP = torch.zeros(slots, phrases, dtype=torch.int64, device=device)  # equal ones before
+        self._counts_NKP = torch.zeros(slots, beams, phrases, dtype=torch.int64, device=device)  # occurrences
 
     def clear(self, slots_N: Tensor) -> None:
         """Remove the phrases of these slots."""
@@ -74,7 +76,7 @@ class PhraseBanks(SlotTensors):
             tensor.index_fill_(0, slots_N, False)
         self._lengths_NP.index_fill_(0, slots_N, 0)
         self._is_reached_NKL.index_fill_(0, slots_N, False)
-        self._is_met_NKP.index_fill_(0, slots_N, False)
+        self._counts_NKP.index_fill_(0, slots_N, 0)
 
     def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Set the phrases of new sentences in these slots, which have been cleared."""
@@ -103,6 +105,8 @@ class PhraseBanks(SlotTensors):
         ):
             tensor[slot_1, : len(rows)] = to_device(column, slot_1.device).to(tensor.dtype)
         self._lengths_NP[slot_1, : len(lengths)] = to_device(lengths, slot_1.device)
+        ranks = [phrases[:number].count(phrase) for number, phrase in enumerate(phrases)]
+        self._ranks_NP[slot_1, : len(ranks)] = to_device(ranks, slot_1.device)
 
     def candidates(
         self,
@@ -125,7 +129,7 @@ class PhraseBanks(SlotTensors):
             options: Options of the N slots.
         """
         slots = len(ranking_NKV)
-        is_met_NKP, is_reached_NKL = self._is_met_NKP[:slots], self._is_reached_NKL[:slots]
+        is_met_NKP, is_reached_NKL = self._is_met(self._counts_NKP[:slots]), self._is_reached_NKL[:slots]
         is_incomplete_NK = self._missing(is_reached_NKL, is_met_NKP) > 0
         ranking_NKV[:, :, self._eos_id].masked_fill_(is_incomplete_NK, -math.inf)
         wanted_NKL = self._tokens_NL[:slots, None].expand_as(is_reached_NKL)
@@ -148,7 +152,8 @@ class PhraseBanks(SlotTensors):
         # A continuation may be among the likeliest ones and by the next token of several spellings.
         is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
         is_valid_NX[:, 1:] &= ~is_copy_NX
-        missing_NX = self._missing(*self._after(tokens_NX, parents_NX))
+        is_reached_NXL, counts_NXP = self._after(tokens_NX, parents_NX)
+        missing_NX = self._missing(is_reached_NXL, self._is_met(counts_NXP))
         has_phrases_N1 = (self._lengths_NP[:slots] > 0).any(1, keepdim=True)
         estimates_NX = totals_NX - COST_OF_TOKEN * missing_NX
         is_valid_NX &= (estimates_NX > to_beat_N[:, None]) | ~has_phrases_N1
@@ -166,22 +171,28 @@ class PhraseBanks(SlotTensors):
 
     def advance(self, tokens_NK: Tensor, parents_NK: Tensor) -> None:
         """Continue each hypothesis `parents_NK` by a token."""
-        is_reached_NKL, is_met_NKP = self._after(tokens_NK, parents_NK)
-        was_met_NKP = take_rows(self._is_met_NKP[: len(tokens_NK)], parents_NK)
-        self._has_ended_NK[: len(tokens_NK)] = (is_met_NKP & ~was_met_NKP).any(2)
-        self._is_reached_NKL[: len(tokens_NK)] = is_reached_NKL
-        self._is_met_NKP[: len(tokens_NK)] = is_met_NKP
+        slots = len(tokens_NK)
+        is_reached_NKL, counts_NKP = self._after(tokens_NK, parents_NK)
+        was_met_NKP = self._is_met(take_rows(self._counts_NKP[:slots], parents_NK))
+        self._has_ended_NK[:slots] = (self._is_met(counts_NKP) & ~was_met_NKP).any(2)
+        self._is_reached_NKL[:slots] = is_reached_NKL
+        self._counts_NKP[:slots] = counts_NKP
 
     def _after(self, tokens_NX: Tensor, parents_NX: Tensor) -> tuple[Tensor, Tensor]:
-        """Which tokens are reached (N, X, L) and which phrases are met (N, X, P) after continuations."""
+        """Which tokens are reached (N, X, L) and how often phrases occur (N, X, P) after continuations."""
         slots = len(tokens_NX)
         may_follow_NXL = take_rows(self._may_follow(self._is_reached_NKL[:slots]), parents_NX)
         is_reached_NXL = may_follow_NXL & (tokens_NX[..., None] == self._tokens_NL[:slots, None])
         is_ended_NXL = is_reached_NXL & self._is_last_NL[:slots, None]
         phrases_NXL = self._phrases_NL[:slots, None].expand_as(is_ended_NXL)
-        num_met_NXP = take_rows(self._is_met_NKP[:slots], parents_NX).int()
-        num_met_NXP = num_met_NXP.scatter_add(2, phrases_NXL, is_ended_NXL.int())
-        return is_reached_NXL, num_met_NXP > 0
+        counts_NXP = take_rows(self._counts_NKP[:slots], parents_NX)
+        # Several spellings of a phrase may end with the same token.
+        num_ended_NXP = torch.zeros_like(counts_NXP).scatter_add(2, phrases_NXL, is_ended_NXL.long())
+        return is_reached_NXL, counts_NXP + (num_ended_NXP > 0)
+
+    def _is_met(self, counts_NXP: Tensor) -> Tensor:
+        """Which phrases are met, (N, X, P)."""
+        return counts_NXP > self._ranks_NP[: len(counts_NXP), None]
 
     def _may_follow(self, is_reached_NXL: Tensor) -> Tensor:
         """The tokens that would be reached next: first ones, and those after a reached one, (N, X, L)."""
@@ -197,8 +208,8 @@ class PhraseBanks(SlotTensors):
         """The fewest tokens that complete the phrases one after the other, (N, X)."""
         slots = len(is_met_NXP)
         missing_NX = (self._lengths_NP[:slots, None] * ~is_met_NXP).sum(2)
-        counts_NXL = is_reached_NXL & ~self._of_phrase(is_met_NXP)
-        return missing_NX - (self._progress_NL[:slots, None] * counts_NXL).amax(2).clamp_min(0)
+        is_begun_NXL = is_reached_NXL & ~self._is_last_NL[:slots, None] & ~self._of_phrase(is_met_NXP)
+        return missing_NX - (self._progress_NL[:slots, None] * is_begun_NXL).amax(2).clamp_min(0)
 
 
 def prune(estimates_NX: Tensor, missing_NX: Tensor, most_N1: Tensor, size: int) -> tuple[Tensor, Tensor]:

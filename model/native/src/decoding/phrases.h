@@ -14,7 +14,7 @@ namespace dragoman {
 // What a hypothesis has of the phrases; empty vectors if there are none.
 struct PhraseProgress {
   std::vector<uint8_t> is_reached;  // for each token: whether the hypothesis ends with its spelling up to this token
-  std::vector<uint8_t> is_met;      // for each phrase
+  std::vector<int32_t> counts;      // for each phrase: its occurrences, none after it is met
   bool has_ended = false;           // whether the last token has completed a phrase
 };
 
@@ -32,28 +32,41 @@ class Phrases {
     if (request.num_spellings == 0) return;
     if (request.word_parts != nullptr) is_word_part_.assign(request.word_parts, request.word_parts + vocab_size);
     const int32_t* ids = request.phrase_ids;
+    std::vector<std::vector<int32_t>> spellings;  // of each phrase, with their lengths
     for (int32_t i = 0; i < request.num_spellings; ++i) {
       const auto [length, phrase] = request.spellings[i];
-      if (static_cast<std::size_t>(phrase) == lengths_.size()) lengths_.push_back(length);
+      if (static_cast<std::size_t>(phrase) == lengths_.size()) {
+        lengths_.push_back(length);
+        spellings.emplace_back();
+      }
+      spellings.back().push_back(length);
+      spellings.back().insert(spellings.back().end(), ids, ids + length);
       lengths_[phrase] = std::min(lengths_[phrase], length);
       for (int32_t place = 0; place < length; ++place) tokens_.push_back({*ids++, phrase, place, length});
     }
+    std::map<std::vector<int32_t>, int32_t> known;
+    for (const std::vector<int32_t>& each : spellings) ranks_.push_back(known[each]++);
   }
 
   bool is_empty() const { return tokens_.empty(); }
 
   PhraseProgress start() const {
-    return {std::vector<uint8_t>(tokens_.size()), std::vector<uint8_t>(lengths_.size()), false};
+    return {std::vector<uint8_t>(tokens_.size()), std::vector<int32_t>(lengths_.size()), false};
   }
 
   // Continues a hypothesis by a token.
   void advance(int32_t token, PhraseProgress& progress) const {
     progress.has_ended = false;
+    int32_t ended = -1;
     for (std::size_t i = tokens_.size(); i-- > 0;) {
       progress.is_reached[i] = tokens_[i].id == token && may_follow(i, progress);
       if (!progress.is_reached[i] || tokens_[i].place + 1 < tokens_[i].length) continue;
-      progress.has_ended |= !progress.is_met[tokens_[i].phrase];
-      progress.is_met[tokens_[i].phrase] = 1;
+      const int32_t phrase = tokens_[i].phrase;
+      // Several spellings of a phrase may end with the same token.
+      if (phrase == ended || is_met(phrase, progress)) continue;
+      ended = phrase;
+      ++progress.counts[phrase];
+      progress.has_ended |= is_met(phrase, progress);
     }
   }
 
@@ -62,7 +75,7 @@ class Phrases {
     int32_t begun = 0;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
-      if (!progress.is_reached[i] || progress.is_met[token.phrase]) continue;
+      if (!progress.is_reached[i] || token.place + 1 == token.length || is_met(token.phrase, progress)) continue;
       begun = std::max(begun, lengths_[token.phrase] - token.length + token.place + 1);
     }
     return num_unmet(progress) - begun;
@@ -71,7 +84,9 @@ class Phrases {
   // The same if no missing phrase has begun, as after any token that `next_tokens` does not have.
   int32_t num_unmet(const PhraseProgress& progress) const {
     int32_t missing = 0;
-    for (std::size_t i = 0; i < lengths_.size(); ++i) missing += progress.is_met[i] ? 0 : lengths_[i];
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      missing += is_met(static_cast<int32_t>(i), progress) ? 0 : lengths_[i];
+    }
     return missing;
   }
 
@@ -84,7 +99,7 @@ class Phrases {
   std::vector<int32_t> next_tokens(const PhraseProgress& progress) const {
     std::vector<int32_t> next;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      if (progress.is_met[tokens_[i].phrase] || !may_follow(i, progress)) continue;
+      if (is_met(tokens_[i].phrase, progress) || !may_follow(i, progress)) continue;
       if (std::find(next.begin(), next.end(), tokens_[i].id) == next.end()) next.push_back(tokens_[i].id);
     }
     return next;
@@ -102,8 +117,12 @@ class Phrases {
     return tokens_[index].place == 0 || progress.is_reached[index - 1];
   }
 
+  // Of equal phrases, the first is met by the first occurrence, the second by the second.
+  bool is_met(int32_t phrase, const PhraseProgress& progress) const { return progress.counts[phrase] > ranks_[phrase]; }
+
   std::vector<Token> tokens_;          // of all spellings
   std::vector<int32_t> lengths_;       // the shortest spelling of each phrase
+  std::vector<int32_t> ranks_;         // equal phrases before each phrase
   std::vector<uint8_t> is_word_part_;  // for each token of the vocabulary; empty if none is
 };
 
