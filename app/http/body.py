@@ -36,7 +36,7 @@ _MAX_VALUES: Final = 1000
 # Decoding a megabyte of escapes takes `urllib.parse` half a second and 60 MB, and by runs 10 ms.
 _ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
 # Fields that hold texts, at LibreTranslate and at DeepL.
-_TEXTS: Final = ("q", "text")
+TEXTS: Final = frozenset({"q", "text"})
 _OTHER_FIELDS: Final = 32
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -145,13 +145,13 @@ def parse_form(body: bytes, max_items: int) -> Values:
     count, most = body.count(b"&") + 1, max_items + _OTHER_FIELDS
     if count > most:
         # There may be a hundred thousand fields: they are counted, but not decoded.
-        for field in _TEXTS:
+        for field in TEXTS:
             require_count(field, (b"&" + body).count(f"&{field}=".encode()), max_items)
         raise invalid_body(f"the form has too many fields: {count}, at most {most}")
     fields: dict[str, list[str]] = {}
     for part in filter(None, body.split(b"&")):
         name, _, value = part.partition(b"=")
-        if value or _unescape(name) in _TEXTS:
+        if value or _unescape(name) in TEXTS:
             fields.setdefault(_unescape(name), []).append(_unescape(value))
     if len(fields) > _OTHER_FIELDS:
         raise invalid_body(f"the form has too many fields: {len(fields)}, at most {_OTHER_FIELDS}")
@@ -172,7 +172,7 @@ def _unescape(data: bytes) -> str:
 def _field_value(name: str, values: list[str]) -> object:
     if name == "decoding" and len(values) == 1:
         return _parse_field(name, values[0])
-    if name in ("include", "keep") or (name in _TEXTS and len(values) > 1):
+    if name in ("include", "keep") or (name in TEXTS and len(values) > 1):
         return values
     if len(values) > 1:
         raise invalid_body("the form holds the same field twice")
@@ -224,7 +224,7 @@ async def parse_multipart(body: bytes, content_type: str, max_items: int) -> Val
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):
             uploads[_utf8(name)] = Upload(_utf8(value.filename or ""), await value.read())
-        elif value or name in _TEXTS:
+        elif value or name in TEXTS:
             fields.setdefault(_utf8(name), []).append(_utf8(value))
     await form.close()
     if fields.keys() & uploads.keys():

@@ -21,6 +21,8 @@ from model.text.formats.formats import SUFFIXES, suffix_of
 from model.text.languages import language_name
 
 _TAG: Final = "LibreTranslate"
+FILE: Final = "application/octet-stream"
+"""Media type of a translated file, whatever its kind."""
 # LibreTranslate's default: milliseconds after a key stroke in which its page asks for nothing.
 _FRONTEND_TIMEOUT: Final = 500
 
@@ -123,8 +125,8 @@ async def spec(request: Request) -> Response:
 async def translate_file(request: Request) -> TranslatedFile:
     """Translate a file; layout, links, code and time codes stay.
 
-    The answer says where the translated file is. Clients that know its name can fetch it there, and
-    is deleted after FILE_SECONDS.
+    The answer says where the translated file is. Its name is all that is needed to fetch it, and it is
+    deleted after FILE_SECONDS.
     """
     context = context_of(request)
     received = await receive(request, TranslateFileRequest, texts="", limit="max_file_bytes")
@@ -163,7 +165,7 @@ def file_response(path: Path) -> Response:
         "Content-Disposition": f'attachment; filename="translation{path.suffix}"',
         "Cache-Control": "private, no-store",
     }
-    return Response(content, media_type="application/octet-stream", headers=headers)
+    return Response(content, media_type=FILE, headers=headers)
 
 
 OPERATIONS: Final = (
@@ -183,6 +185,8 @@ OPERATIONS: Final = (
         "GET",
         tag=_TAG,
         summary="Fetch a translated file",
+        answer=FILE,
+        errors=(404,),
     ),
     Operation(
         "/frontend/settings",

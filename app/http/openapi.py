@@ -5,8 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
-from types import GenericAlias
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.http.body import FORM, JSON, MULTIPART
+from app.http.body import FORM, JSON, MULTIPART, TEXTS
 from app.http.errors import ErrorBody, respond
 from app.http.streaming import EVENT_STREAM
 
@@ -28,6 +27,7 @@ _DESCRIPTION: Final = (
 )
 _REF: Final = "#/components/schemas/{model}"
 _FORM: Final = "Form"
+_CHOICES: Final = ("anyOf", "oneOf")
 _ON_ANY_PATH: Final = (
     "What may happen on any path: 405 for a method that it does not take; 408, 413, 414, 431 "
     "for a request that comes too slowly or in too many pieces, or whose head is too large; 400, 505 for "
@@ -37,7 +37,7 @@ _WHEN: Final = {
     400: "Well-formed, but cannot be served: unknown language, pair or model; or not UTF-8",
     401: "An API key is needed",
     403: "The API key is not valid",
-    404: "There is no glossary of this id or name",
+    404: "There is no glossary or file of this id or name",
     413: "The body, the number of texts or a text is over a limit, which is named",
     415: "Another content type, encoding or charset than JSON or a form in UTF-8",
     422: "A field is missing, unknown, of the wrong type or out of range",
@@ -89,7 +89,8 @@ class Operation(Route):
         methods: HTTP methods that the path takes; HEAD comes with GET.
         tag: Group of operations that it belongs to.
         summary: Its title.
-        answer: Type of the JSON answer; None for plain text.
+        answer: Type of the JSON answer, or the media type of another one; None if it has no body. NoReturn
+            if each request is refused.
         body: Schema of the body, which may also come as a form.
         errors: Statuses of error answers that are specific to it.
         parameters: Query parameters, as OpenAPI describes them.
@@ -103,7 +104,7 @@ class Operation(Route):
         *methods: str,
         tag: str,
         summary: str,
-        answer: type | GenericAlias | None = None,
+        answer: object = None,
         body: type[BaseModel] | None = None,
         errors: Sequence[int] = (),
         parameters: Sequence[Mapping[str, object]] = (),
@@ -146,14 +147,15 @@ class Operation(Route):
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Returns the OpenAPI document of some operations."""
     bodies = {each.body.__name__: each.body for each in operations if each.body is not None}
-    types = {_id(each, each.verbs[0]): each.answer for each in operations if each.answer is not None}
+    types = {_id(each, each.verbs[0]): each.answer for each in operations if _is_json(each)}
     answers, schemas = _json_schemas(types | {"error": ErrorBody}, "serialization")
     for field in (field for schema in schemas.values() for field in schema["properties"].values()):
         if field.get("default", ...) is None:
             # An answer leaves such a field out.
             del field["default"]
     schemas |= _json_schemas(bodies, "validation")[1]
-    schemas |= {name + _FORM: _as_form(schemas[name]) for name in bodies}
+    forms = {name for each in operations for name in _bodies(each).values()}
+    schemas |= {name + _FORM: _as_form(schemas[name]) for name in bodies if name + _FORM in forms}
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         answer = answers.get(_id(each, each.verbs[0]))
@@ -176,6 +178,10 @@ def _json_schemas(
     return {name: schema for (name, _), schema in found.items()}, definitions["$defs"]
 
 
+def _is_json(operation: Operation) -> bool:
+    return not (operation.answer in (None, NoReturn) or isinstance(operation.answer, str))
+
+
 def _id(operation: Operation, method: str) -> str:
     return re.sub(r"\W", "_", f"{operation.name}{operation.path}") + f"_{method.lower()}"
 
@@ -188,7 +194,7 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
         "description": inspect.getdoc(operation.endpoint),
         "operationId": name,
         "responses": {
-            "200": _success(operation, name, answer),
+            **_success(operation, name, answer),
             **{str(status): _error(status) for status in operation.errors},
             "default": {"description": _ON_ANY_PATH, "content": _content(_ref(ErrorBody.__name__))},
         },
@@ -196,9 +202,7 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
     if parameters := [*map(_in_path, operation.param_convertors), *operation.parameters]:
         described["parameters"] = parameters
     if operation.body is not None:
-        kinds = {JSON: "", FORM: _FORM} if "file" not in operation.body.model_fields else {}
-        kinds[MULTIPART] = _FORM
-        content = {kind: {"schema": _ref(operation.body.__name__ + end)} for kind, end in kinds.items()}
+        content = {kind: {"schema": _ref(name)} for kind, name in _bodies(operation).items()}
         described["requestBody"] = {"required": True, "content": content}
     if operation.path.startswith(_NEED_A_KEY):
         described["security"] = [{}, {"deepl" if operation.path.startswith(("/v2/", "/v3/")) else "key": []}]
@@ -209,17 +213,36 @@ def _in_path(name: str) -> Mapping[str, object]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
+def _bodies(operation: Operation) -> dict[str, str]:
+    """Returns the name of the schema of a body by its media type."""
+    if operation.body is None:
+        return {}
+    name = operation.body.__name__
+    if "file" in operation.body.model_fields:
+        return {MULTIPART: name + _FORM}
+    if operation.path.startswith("/v3/"):
+        # A form has no lists of objects.
+        return {JSON: name}
+    return {JSON: name, FORM: name + _FORM, MULTIPART: name + _FORM}
+
+
 def _success(operation: Operation, name: str, answer: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the answer to a request that succeeds, by its status; nothing if none does."""
+    if operation.answer is NoReturn:
+        return {}
+    if operation.answer is None:
+        return {"204": {"description": "Done; the answer has no body"}}
     if answer is None:
-        content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+        binary = {} if operation.answer.startswith("text/") else {"format": "binary"}
+        content: dict[str, Any] = {operation.answer: {"schema": {"type": "string", **binary}}}
     else:
         is_list = answer.get("type") == "array"
         title = {"title": f"Response {name.replace('_', ' ').title()}"} if is_list else {}
         content = _content({**answer, **title})
     if not operation.can_stream:
-        return {"description": "Successful Response", "content": content}
+        return {"200": {"description": "Successful Response", "content": content}}
     events = {EVENT_STREAM: {"schema": {"type": "string"}, "example": _EVENTS}}
-    return {"description": _EVENTS_MEAN, "content": content | events}
+    return {"200": {"description": _EVENTS_MEAN, "content": content | events}}
 
 
 def _error(status: int) -> dict[str, Any]:
@@ -238,12 +261,21 @@ def _ref(model: str) -> dict[str, str]:
 def _as_form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the schema of a JSON body as a form spells it: without null, and objects as JSON texts."""
     fields = {name: _form_field(field) for name, field in schema["properties"].items()}
+    for name in {*schema.get("required", ())} - TEXTS:
+        if fields[name].get("type") == "string":
+            # A blank field counts as not sent.
+            fields[name].setdefault("minLength", 1)
     return {key: value for key, value in schema.items() if key != "examples"} | {"properties": fields}
 
 
 def _form_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {key: value for key, value in field.items() if key != "anyOf" and value is not None}
-    choices = [choice for choice in field.get("anyOf", ()) if choice.get("type") != "null"]
+    plain = {key: value for key, value in field.items() if key not in _CHOICES and value is not None}
+    choices = [
+        choice
+        for kind in _CHOICES
+        for choice in field.get(kind, ())
+        if choice.get("type") != "null" and "$ref" not in choice.get("items", {})
+    ]
     spelt = plain | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
     if "$ref" not in spelt:
         return spelt

@@ -33,7 +33,7 @@ _REASONS = {
     "string_unicode": "input should not hold lone surrogates",
 }
 _RANGES = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
-_LENGTHS = frozenset({"string_too_short", "string_too_long"})
+_LENGTHS = frozenset({"string_too_short", "string_too_long", "too_short", "too_long"})
 # The two shapes of texts, which pydantic puts behind their field in the location of an error.
 _SHAPES = ("text", "list")
 
@@ -227,6 +227,7 @@ def _reason(error: ErrorDetails) -> str:
     if kind == "string_type" and error["loc"][1:] == _SHAPES[:1]:
         return "input should be a string or a list of strings"
     reason = _REASONS.get(kind, error["msg"][:1].lower() + error["msg"][1:])
+    reason = reason.partition(" after validation")[0]
     if kind in _RANGES:
         return f"{reason}, but is {_shortened(str(value).strip())}"
     return f"{reason}, but has {len(value)}" if kind in _LENGTHS else reason

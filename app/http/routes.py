@@ -363,7 +363,7 @@ PROBES: Final = (
             ("/health", health, "Is it ready? (LibreTranslate's name)"),
         )
     ),
-    Operation("/metrics", metrics, "GET", tag=_PROBES, summary="Prometheus metrics"),
+    Operation("/metrics", metrics, "GET", tag=_PROBES, summary="Prometheus metrics", answer="text/plain"),
 )
 PAGES: Final = (
     routing.Route("/", page),

@@ -2,10 +2,10 @@
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html:
 
-    event: partial    {"index": 0, "translatedText": "Où est"}: the certain beginning of one text, whenever it
-    grows event: done       the answer that the same request gets without streaming; the last event event:
-    error      the body of an error after the first event; the last event : …               a comment after 15
-    s of silence, so that proxies keep the connection
+    event: partial    {"index": 0, "translatedText": "Où est"}: the certain beginning of a text, when it grows
+    event: done       the answer that the same request gets without streaming; the last event
+    event: error      the body of an error after the first event; the last event
+    : …               a comment after 15 s of silence, so that proxies keep the connection
 
 An error before the first of these is an ordinary answer with its status.
 """

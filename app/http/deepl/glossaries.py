@@ -21,6 +21,7 @@ from model.text.glossary import Glossary, read_entries
 from model.text.languages import canonical_code
 
 _TAG: Final = "DeepL"
+_TSV: Final = "text/tab-separated-values"
 _SIDES: Final = tuple(
     {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
     for name in ("source_lang", "target_lang")
@@ -78,7 +79,7 @@ async def get_multilingual(request: Request) -> schemas.DeepLMultilingualGlossar
 async def entries(request: Request) -> Response:
     """The entries of a glossary of one language pair, as tab-separated values."""
     (terms,) = (await _of_one_pair(request)).dictionaries.values()
-    return Response(_tsv(terms), media_type="text/tab-separated-values")
+    return Response(_tsv(terms), media_type=_TSV)
 
 
 async def multilingual_entries(request: Request) -> schemas.DeepLDictionaryEntries:
@@ -295,7 +296,7 @@ OPERATIONS: Final = (
             ("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),
             ("GET", _V2, list_all, "List glossaries", None, schemas.DeepLGlossaries),
             ("GET", _V2_ID, get, "Describe a glossary", None, schemas.DeepLGlossary),
-            ("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary", None, None),
+            ("GET", f"{_V2_ID}/entries", entries, "Fetch the entries of a glossary", None, _TSV),
             ("DELETE", _V2_ID, delete, "Delete a glossary", None, None),
             ("POST", _V3, create_multilingual, "Store a glossary", _MANY_REQUEST, _MANY),
             ("GET", _V3, list_multilingual, "List glossaries", None, schemas.DeepLMultilingualGlossaries),

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NoReturn
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +12,7 @@ from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of
 from app.http.deepl.schemas import renamed, supported
 from app.http.errors import RequestError, as_request_error
-from app.http.libretranslate import file_response
+from app.http.libretranslate import FILE, file_response
 from app.http.openapi import Operation
 from app.http.receiving import Received, client_of, context_of, read_fields, receive, validate
 from app.http.routes import missing_terms, translators
@@ -317,6 +317,7 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Fetch a translated file",
         body=schemas.DeepLDocumentKey,
+        answer=FILE,
         errors=(400, 401, 403, 413, 415, 500, 503),
     ),
     Operation(
@@ -335,6 +336,7 @@ OPERATIONS: Final = (
         "POST",
         tag=_TAG,
         summary="Refused: rephrase a text",
+        answer=NoReturn,
         errors=(400, 401, 403, 503),
     ),
 )

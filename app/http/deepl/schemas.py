@@ -120,7 +120,9 @@ class DeepLTranslateRequest(DeepLOptions):
     preserve_formatting: Switch | None = Field(
         default=None, description="No effect: white space, case and punctuation are kept either way"
     )
-    outline_detection: Switch | None = Field(default=None, description="No effect; false is refused")
+    outline_detection: Annotated[Switch, WithJsonSchema({"enum": [True, 1, "1"]})] | None = Field(
+        default=None, description="No effect; false is refused"
+    )
     context: Text | None = Field(
         default=None, description="Not used, as the answer says: each sentence is read by itself"
     )

@@ -46,6 +46,9 @@ async def test_terms_that_a_translation_lacks_are_named(
     monkeypatch.setattr(backend.tokenizer, "decode", decode)
     one = (await translate(client, q="a cat and a dog", glossary=[CAT, DOG])).json()
     assert one["missing_terms"] == [CAT]
+    monkeypatch.setattr(backend.tokenizer, "decode", lambda ids: "CHAT")
+    assert (await translate(client, q="cat and cat", glossary=[CAT])).json()["missing_terms"] == [CAT]
+    monkeypatch.setattr(backend.tokenizer, "decode", decode)
     several = (await translate(client, q=["a dog", "a cat"], glossary=[CAT, DOG])).json()
     assert several["missing_terms"] == [[], [CAT]]
     deepl = {"text": "a cat", "source_lang": "EN", "target_lang": "FR"}
@@ -64,8 +67,8 @@ async def test_terms_hold_through_another_language(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("glossary", "status", "field", "problem"),
     [
-        ([], 422, "glossary", "at least 1 item"),
-        ([CAT] * 501, 422, "glossary", "at most 500 items"),
+        ([], 422, "glossary", "at least 1 item, but has 0"),
+        ([CAT] * 501, 422, "glossary", "at most 500 items, but has 501"),
         ([CAT, {"source": "a"}], 422, "glossary[1].target", "required"),
         ([CAT, {"source": "", "target": "b"}], 422, "glossary[1].source", "at least 1 character, but has 0"),
         ([{"source": "a", "target": "b" * 201}], 422, "glossary[0].target", "at most 200 .* but has 201"),
