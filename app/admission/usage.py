@@ -1,9 +1,12 @@
 """⑨ Characters translated for each client, as DeepL's clients ask for them."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 
 class Usage:
@@ -34,8 +37,11 @@ class Usage:
         self._characters[_owner(client)] += characters
         if self._folder is not None:
             unfinished = self._own.with_suffix(".new")
-            unfinished.write_text(json.dumps(self._characters), encoding="utf-8")
-            unfinished.replace(self._own)
+            try:
+                unfinished.write_text(json.dumps(self._characters), encoding="utf-8")
+                unfinished.replace(self._own)
+            except OSError as fault:  # the text is translated all the same, and the next one writes the sum
+                logger.error("the characters of a client cannot be written", exc_info=fault)
 
     def characters(self, client: str) -> int:
         """Characters translated for this client, or if it has no key for all clients without one."""

@@ -21,7 +21,7 @@ from app.connection.listening import Listener, listen, url_of
 from app.lifecycle.phase import has_terminal
 from app.lifecycle.processes import ProcessTable, ServiceProcess, State
 from app.settings import Settings
-from app.telemetry.logs import set_up_logs
+from app.telemetry.logs import describe_failure, set_up_logs
 from model.errors import ConfigError, TranslationError
 
 logger = logging.getLogger(__name__)
@@ -148,6 +148,8 @@ class Supervisor:
             status = 0
         except TranslationError as failure:
             self._failure_file(index).write_text(_to_text(failure), encoding="utf-8")
+        except OSError as failure:
+            logger.error("the process cannot start", extra=describe_failure(failure))
         except BaseException:
             traceback.print_exc()
         finally:

@@ -1,6 +1,7 @@
 """Logs: one JSON line an event, with the id of its request; never a user's text."""
 
 import asyncio
+import errno
 import json
 import logging
 import random
@@ -98,8 +99,14 @@ def _second(seconds: int) -> str:
 
 
 def describe_fault(fault: BaseException) -> dict[str, object]:
-    """The type and the traceback of an exception, outermost call first; never its message."""
-    return {"fault": type(fault).__name__, "trace": _traceback(fault.__traceback__)}
+    """The type and the traceback of an exception, outermost call first; never its message.
+
+    Of an error of the system also its name, such as ENOSPC.
+    """
+    fields: dict[str, object] = {"fault": type(fault).__name__, "trace": _traceback(fault.__traceback__)}
+    if isinstance(fault, OSError) and fault.errno is not None:
+        fields["errno"] = errno.errorcode.get(fault.errno, fault.errno)
+    return fields
 
 
 def describe_failure(failure: Exception) -> dict[str, object]:

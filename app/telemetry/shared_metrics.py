@@ -19,6 +19,11 @@ from prometheus_client.samples import Sample
 _ENDING: Final = ("dragoman_model_info", "dragoman_model_memory_bytes")
 _IN_FLIGHT: Final = "dragoman_requests_in_flight"
 _LATEST: Final = "process_start_time_seconds"
+# prometheus-client's files of a process, and the bytes allocated for each: enough for 2,000 language pairs,
+# or 1,500 versions of a model.
+_SUMS: Final = ("counter", "histogram")
+_GAUGES: Final = ("gauge_livesum", "gauge_livemax")
+_FILE_BYTES: Final = 2**19
 
 
 class SharedMetrics(Collector):
@@ -28,6 +33,9 @@ class SharedMetrics(Collector):
         folder: Where the files of all processes are.
         index: Number of this process.
         pids: Returns the ids of the processes that run.
+
+    Raises:
+        OSError: If there is no space for the files.
     """
 
     def __init__(self, folder: Path, index: int, pids: Callable[[], Iterable[int]]) -> None:
@@ -35,8 +43,9 @@ class SharedMetrics(Collector):
         self._folder = folder
         self._pids = pids
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
-        # The gauges of the process before this one.
-        multiprocess.mark_process_dead(index, str(folder))  # type: ignore[no-untyped-call]
+        for kind in (*_SUMS, *_GAUGES):
+            # A gauge of the process before this one says nothing of this one.
+            _allocate(folder / f"{kind}_{index}.db", is_cleared=kind in _GAUGES)
         values.ValueClass = values.MultiProcessValue(lambda: index)  # type: ignore[no-untyped-call]
 
     def collect(self) -> Iterator[Metric]:
@@ -72,3 +81,14 @@ class SharedMetrics(Collector):
             value = total(sample.value for sample in samples)
             metrics[0].samples = [Sample(first.name, first.labels, value)]
             yield metrics[0]
+
+
+def _allocate(path: Path, *, is_cleared: bool) -> None:
+    """Allocate all blocks of a file: a write to a mapped one for which there is no space ends the process."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.posix_fallocate(file, 0, _FILE_BYTES)
+        if is_cleared:
+            os.pwrite(file, bytes(os.fstat(file).st_size), 0)
+    finally:
+        os.close(file)

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+from pathlib import Path
 
 import httpx
 import pytest
@@ -32,6 +33,16 @@ def test_a_fault_is_logged_with_its_place_but_without_its_message(lines: Lines) 
     event = lines()[-1]
     assert event["fault"] == "ValueError"
     assert "test_logs.py" in event["trace"][0]
+    assert CANARY not in json.dumps(event)
+
+
+def test_an_error_of_the_system_is_named(lines: Lines) -> None:
+    try:
+        Path("/dev/null", CANARY).touch()
+    except OSError as fault:
+        logging.getLogger("app.test").error("failed", exc_info=fault)
+    event = lines()[-1]
+    assert (event["fault"], event["errno"]) == ("NotADirectoryError", "ENOTDIR")
     assert CANARY not in json.dumps(event)
 
 
