@@ -28,7 +28,7 @@ pairs() { # PART: the file of English and TARGET, tab-separated, of valid or tes
 
 mkdir -p $work
 ln -sfn "$data" $work/data
-dragoman train --config "$recipe" --resume "$@" | tee $work/$name.log
+dragoman train --config "examples/goals/${name%%-*}.toml" --config "$recipe" --resume "$@" | tee $work/$name.log
 best=$(sed -n 's/^Ended by .* are in //p' $work/$name.log)/checkpoints/best
 grep -q '"tuning"' "$best/provenance.json" || dragoman tune "$best" --corpus "en-$target" "$(pairs valid)" \
     --beam-size 4 --beam-size 6 --beam-size 8
