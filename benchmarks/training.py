@@ -210,8 +210,10 @@ def pair_batches(
     sources, targets = usual_lengths(seed)
     plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
     words = torch.Generator().manual_seed(seed)
-    chosen = (plan.batches[number % len(plan.batches)] for number in range(count))
-    return [_batch(config, sources[pairs], targets[pairs], words) for pairs in chosen], plan.padding_share
+    chosen = (plan[number % len(plan)] for number in range(count))
+    positions = sum(len(pairs) * int(sources[pairs].max() + targets[pairs].max()) for pairs in plan)
+    padding_share = 1 - int(sources.sum() + targets.sum()) / positions
+    return [_batch(config, sources[pairs], targets[pairs], words) for pairs in chosen], padding_share
 
 
 def usual_lengths(seed: int) -> tuple[Lengths, Lengths]:

@@ -33,26 +33,6 @@ _FORM = 1
 _NO_DROPOUT = PieceDropouts()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchPlan:
-    """The batches of one epoch, in the order they are trained on.
-
-    Attributes:
-        batches: For each batch the indices of its pairs.
-        tokens: Source and target tokens of all batches.
-        padded_tokens: Tokens and padding.
-    """
-
-    batches: list[Indices]
-    tokens: int
-    padded_tokens: int
-
-    @property
-    def padding_share(self) -> float:
-        """Padding as a fraction of all positions."""
-        return 1 - self.tokens / self.padded_tokens
-
-
 def plan_epoch(
     source_lengths: Lengths,
     target_lengths: Lengths,
@@ -61,7 +41,7 @@ def plan_epoch(
     seed: list[int],
     *,
     in_buckets: bool = False,
-) -> BatchPlan:
+) -> list[Indices]:
     """Draw pairs, shuffle them, group them by length, and shuffle the groups; deterministic.
 
     Args:
@@ -71,6 +51,9 @@ def plan_epoch(
         config: Budget of a batch and size of the pool that is sorted by length.
         seed: Seed of the run, and epoch.
         in_buckets: Whether the budget of a batch is for the widths that `Batch.in_buckets` gives it.
+
+    Returns:
+        The indices of each batch's pairs, in the order they are trained on.
     """
     source_widths, target_widths = source_lengths, target_lengths
     if in_buckets:
@@ -84,9 +67,7 @@ def plan_epoch(
         cuts = _cut(source_widths[pool], target_widths[pool], config)
         groups = np.split(pool, cuts)
         batches.extend(groups[place] for place in generator.permutation(len(groups)))
-    tokens = int(source_lengths[drawn].sum() + target_lengths[drawn].sum())
-    padded = sum(len(b) * int(source_widths[b].max() + target_widths[b].max()) for b in batches)
-    return BatchPlan(batches=batches, tokens=tokens, padded_tokens=padded)
+    return batches
 
 
 def _draw(weights: npt.NDArray[np.float64], generator: np.random.Generator) -> Indices:
@@ -306,7 +287,7 @@ class BatchStream(Iterator[Batch]):
 
     def num_batches(self) -> int:
         """Number of batches of the current epoch in all processes."""
-        return len(self._epochs.plan(self._epoch).batches)
+        return len(self._epochs.plan(self._epoch))
 
     def state_dict(self) -> dict[str, int | str]:
         """The exact position, for JSON."""
@@ -373,7 +354,7 @@ class _Epochs:
         self._decoder_start_id, self._pad_id = dataset.index.bos_id, dataset.index.pad_id
         self._rank, self._world_size, self._is_for_gpu = rank, world_size, is_for_gpu
 
-    def _plan(self, epoch: int) -> BatchPlan:
+    def _plan(self, epoch: int) -> list[Indices]:
         lengths = self._sources.lengths, self._targets.lengths
         seed = [self._seed, epoch]
         return plan_epoch(*lengths, self._weights, self._config, seed, in_buckets=self._is_for_gpu)
@@ -381,7 +362,7 @@ class _Epochs:
     def batches_from(self, epoch: int, first: int) -> Iterator[Batch]:
         """Batches from number `first` of an epoch on, without end."""
         for current in count(epoch):
-            groups = self.plan(current).batches
+            groups = self.plan(current)
             for index in range(first if current == epoch else 0, len(groups)):
                 is_own = index % self._world_size == self._rank
                 yield (self._batch if is_own else self._outline)(groups[index], current, index)
