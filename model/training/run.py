@@ -273,7 +273,8 @@ def _log_expected_time(
     minutes = expected_minutes(config, network.config, data.pairs, updates, peak)
     minutes = min(minutes, config.run.max_minutes or minutes)
     hours = f"{int(minutes // 60)} h {int(minutes % 60)} min" if minutes >= 60 else f"{minutes:.0f} min"
-    logger.info("an epoch has %s updates; the run will take about %s", f"{updates:,.0f}", hours)
+    expected = f"about {hours}" if minutes >= 1 else "less than a minute"
+    logger.info("an epoch has %s updates; the run will take %s", f"{updates:,.0f}", expected)
 
 
 def _validator(

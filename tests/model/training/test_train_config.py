@@ -177,7 +177,6 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
     ("text", "message"),
     [
         (TOML + "[netwrk]\n", "`netwrk` must be one of augmentation, batches, "),
-        (TOML + "[batches]\nmax_token = 3\n", r"`batches\.max_token` must be one of max_tokens"),
         (TOML.replace("model_dim", "model_dimm"), r"`network\.model_dimm` must be one of preset, "),
         (TOML.replace("model_dim = 128", "pad_id = 7"), r"`network\.pad_id` must be one of preset, "),
         (TOML.replace("128", "30"), r"`network\.num_heads` must be a divisor of model_dim \(30\)"),
