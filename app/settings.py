@@ -41,6 +41,12 @@ def _folders(value: object) -> object:
     return folders
 
 
+def _device(name: str) -> str:
+    if re.fullmatch(r"auto|cpu|cuda(:\d+)?", name, re.ASCII) is None:
+        raise ValueError("must be auto, cpu, cuda or cuda:N")
+    return name
+
+
 def _origins(names: tuple[str, ...]) -> tuple[str, ...]:
     return names if names == ("*",) else tuple(map(_origin, names))
 
@@ -76,9 +82,8 @@ class ModelSettings(BaseModel):
         description="Checkpoint folders to serve, separated by commas; a folder that contains checkpoint "
         "folders stands for all of them",
     )
-    device: str = Field(
+    device: Annotated[str, AfterValidator(_device)] = Field(
         default="auto",
-        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
         description="Where the network runs: auto, cpu, cuda or cuda:N; auto is cuda if there is a GPU. "
         "cuda uses all GPUs that the process sees, each with the whole model; cuda:N only that one, from 0",
     )

@@ -78,7 +78,9 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     monkeypatch.setenv(f"DRAGOMAN_{name}", value)
     with pytest.raises(ValidationError) as refusal:
         Settings(_env_file=None)
-    assert [error["loc"][0] for error in refusal.value.errors()] == [name.lower()]
+    (error,) = refusal.value.errors()
+    assert error["loc"] == (name.lower(),)
+    assert "pattern" not in error["msg"]
 
 
 @pytest.mark.parametrize(
