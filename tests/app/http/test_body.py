@@ -151,12 +151,12 @@ async def test_a_byte_order_mark_of_utf8_is_skipped(client: httpx.AsyncClient) -
     assert response.status_code == 200
 
 
-async def test_json_that_curl_calls_a_form_is_json(client: httpx.AsyncClient) -> None:
-    response = await client.post("/translate", content=request_of(q="hi"), headers=FORM)
-    assert response.json()["translatedText"] == "HI"
-    for alternatives in (True, "1", 1.0):
-        content = request_of(q="hi", alternatives=alternatives)
-        assert_refused(await client.post("/translate", content=content, headers=FORM), 422)
+@pytest.mark.parametrize("alternatives", [True, "1", 1.0])
+async def test_json_that_is_called_a_form_is_checked_as_json(
+    client: httpx.AsyncClient, alternatives: object
+) -> None:
+    content = request_of(q="hi", alternatives=alternatives)
+    assert_refused(await client.post("/translate", content=content, headers=FORM), 422)
 
 
 async def test_a_form_that_is_not_utf8_is_refused(client: httpx.AsyncClient) -> None:
