@@ -37,7 +37,7 @@ _WHEN: Final = {
     400: "Well-formed, but cannot be served: unknown language, pair or model; or not UTF-8",
     401: "An API key is needed",
     403: "The API key is not valid",
-    404: "There is no glossary or file of this id or name",
+    404: "There is no glossary, document or file of this id or name",
     413: "The body, the number of texts or a text is over a limit, which is named",
     415: "Another content type, encoding or charset than JSON or a form in UTF-8",
     422: "A field is missing, unknown, of the wrong type or out of range",

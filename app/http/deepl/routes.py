@@ -258,16 +258,49 @@ async def rephrase(request: Request) -> Response:
     raise RequestError("unsupported_request", "rephrasing is not supported: the models only translate")
 
 
+_KEYED, _WITH_BODY = (401, 403, 500, 503), (400, 401, 403, 413, 415, 500, 503)
+_DOCUMENT, _DOCUMENT_KEY = "/v2/document/{document_id}", schemas.DeepLDocumentKey
+
 OPERATIONS: Final = (
-    Operation(
-        "/v2/translate",
-        translate,
-        "POST",
-        tag=_TAG,
-        summary="Translate texts as DeepL's clients ask",
-        body=schemas.DeepLTranslateRequest,
-        answer=schemas.DeepLTranslateResponse,
-        errors=(400, 401, 403, 404, 413, 415, 429, 500, 503, 504),
+    *(
+        Operation(
+            path,
+            endpoint,
+            "POST",
+            tag=_TAG,
+            summary=summary,
+            body=body,
+            answer=answer,
+            errors=(*_WITH_BODY, *errors),
+        )
+        for path, endpoint, summary, body, answer, errors in (
+            (
+                "/v2/translate",
+                translate,
+                "Translate texts as DeepL's clients ask",
+                schemas.DeepLTranslateRequest,
+                schemas.DeepLTranslateResponse,
+                (404, 429, 504),
+            ),
+            (
+                "/v2/document",
+                upload,
+                "Send a file to be translated",
+                schemas.DeepLDocumentRequest,
+                schemas.DeepLDocument,
+                (404, 429),
+            ),
+            (_DOCUMENT, status, "Tell how far a file is", _DOCUMENT_KEY, schemas.DeepLDocumentStatus, (404,)),
+            (f"{_DOCUMENT}/result", result, "Fetch a translated file", _DOCUMENT_KEY, FILE, (404,)),
+            (
+                f"{_DOCUMENT}/cancel",
+                cancel,
+                "Cancel the translation of a file",
+                _DOCUMENT_KEY,
+                schemas.DeepLDocumentStatus,
+                (404,),
+            ),
+        )
     ),
     Operation(
         "/v2/languages",
@@ -277,7 +310,7 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="List languages as DeepL does",
         answer=list[schemas.DeepLLanguage],
-        errors=(400, 401, 403, 413, 415, 500, 503),
+        errors=_WITH_BODY,
         parameters=(_TYPE,),
     ),
     Operation(
@@ -288,47 +321,7 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Tell how much has been translated",
         answer=schemas.DeepLUsage,
-        errors=(401, 403, 500, 503),
-    ),
-    Operation(
-        "/v2/document",
-        upload,
-        "POST",
-        tag=_TAG,
-        summary="Send a file to be translated",
-        body=schemas.DeepLDocumentRequest,
-        answer=schemas.DeepLDocument,
-        errors=(400, 401, 403, 404, 413, 415, 429, 500, 503),
-    ),
-    Operation(
-        "/v2/document/{document_id}",
-        status,
-        "POST",
-        tag=_TAG,
-        summary="Tell how far a file is",
-        body=schemas.DeepLDocumentKey,
-        answer=schemas.DeepLDocumentStatus,
-        errors=(400, 401, 403, 413, 415, 500, 503),
-    ),
-    Operation(
-        "/v2/document/{document_id}/result",
-        result,
-        "POST",
-        tag=_TAG,
-        summary="Fetch a translated file",
-        body=schemas.DeepLDocumentKey,
-        answer=FILE,
-        errors=(400, 401, 403, 413, 415, 500, 503),
-    ),
-    Operation(
-        "/v2/document/{document_id}/cancel",
-        cancel,
-        "POST",
-        tag=_TAG,
-        summary="Cancel the translation of a file",
-        body=schemas.DeepLDocumentKey,
-        answer=schemas.DeepLDocumentStatus,
-        errors=(400, 401, 403, 413, 415, 500, 503),
+        errors=_KEYED,
     ),
     Operation(
         "/v2/write/rephrase",
@@ -337,6 +330,6 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Refused: rephrase a text",
         answer=NoReturn,
-        errors=(400, 401, 403, 503),
+        errors=(400, *_KEYED),
     ),
 )
