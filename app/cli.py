@@ -78,7 +78,7 @@ def _num_processes(settings: Settings) -> int:
     """
     if settings.ray_address and settings.processes > 1:
         raise ConfigError("processes", "1 or auto where DRAGOMAN_RAY_ADDRESS is set", settings.processes)
-    has_gpu = settings.device == "cuda" or (settings.device == "auto" and may_have_gpu())
+    has_gpu = settings.device.startswith("cuda") or (settings.device == "auto" and may_have_gpu())
     if settings.processes or has_gpu or settings.ray_address:
         return settings.processes or 1
     return max(1, available_cores() // _CORES_PER_PROCESS)

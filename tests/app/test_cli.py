@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from app import cli
 from app.cli import serve
 from app.settings import Settings, unknown_variable, variable
 
@@ -126,6 +127,15 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "DRAGOMAN_PORT" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "count"), [("cpu", 4), ("auto", 1), ("cuda", 1), ("cuda:0", 1), ("cuda:1", 1)]
+)
+def test_a_gpu_has_one_process(device: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "available_cores", lambda: 16)
+    monkeypatch.setattr(cli, "may_have_gpu", lambda: True)
+    assert cli._num_processes(Settings(device=device, processes=0)) == count
 
 
 def _plain_lines(text: str) -> list[str]:
