@@ -18,7 +18,7 @@ from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
+from tests.model.decoding.test_equivalence_reference import option_sets
 from tests.model.tiny_networks import T5
 
 NETWORK = lively_network(7)
@@ -150,14 +150,6 @@ def test_a_slot_is_clean_after_numbers_that_broke() -> None:
             network.source_embedding.tokens.weight[9] = healthy
         for request_, result in ((own, results[1]), (asked, results[2])):
             assert_same(result, ReferenceDecoder(network).decode(request_))
-
-
-def test_warming_up_changes_no_result() -> None:
-    runner, asked = static_runner(), many_requests()
-    runner.warm_up()
-    results, _ = run_through(runner, NETWORK.config, {0: asked})
-    for one, result in zip(asked, results, strict=True):
-        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
 
 
 class SlowEncoding(EncoderBatch):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from model.decode_request import STOPS, Hypothesis
+from model.decode_request import Hypothesis
 from model.decoding.factory import torch_engine
 from model.decoding.pytorch.search.beam import is_settled
 from tests.model.decoding.comparison import assert_same
@@ -52,20 +52,6 @@ def test_a_wide_beam_with_a_required_phrase_is_exhaustive_search_of_what_contain
     expected = ReferenceDecoder(network).all_finished(asked)
     assert {found.token_ids for found in expected} >= {(4, 5), (5, 4, 5), (5, 5, 5)}
     assert_same(torch_engine(network).decode([asked])[0], expected[:8])
-
-
-@pytest.mark.parametrize("stop", STOPS)
-def test_the_n_best_are_sorted_distinct_and_begin_with_the_best(stop: str) -> None:
-    engine, sources = torch_engine(lively_network()), sentences(4, 7, 10)
-    many = engine.decode([request(s, beam_size=8, num_hypotheses=8, stop=stop) for s in sources])
-    for result in many:
-        assert [h.score for h in result] == sorted((h.score for h in result), reverse=True)
-        assert len({h.token_ids for h in result}) == len(result)
-
-
-def test_it_finds_what_greedy_search_misses() -> None:
-    table = {BOS: {4: 0.6, 5: 0.4}, 4: {6: 0.5, EOS: 0.5}, 5: {EOS: 1.0}}
-    assert decode(table, beam_size=2, length_penalty=0.0)[0].token_ids == (5,)
 
 
 def test_what_ends_first_does_not_win_from_one_that_is_ahead() -> None:
@@ -128,12 +114,6 @@ def test_the_length_penalty_of_dive_into_deep_learning() -> None:
     for found in decode(random_table(4), length_penalty=0.75, num_hypotheses=4, stop="all"):
         length = len(found.token_log_probabilities)
         assert found.score == pytest.approx(found.log_probability * length**-0.75, rel=1e-5)
-
-
-def test_the_gnmt_penalty() -> None:
-    for found in decode(random_table(4), length_penalty=0.6, length_penalty_form="gnmt", num_hypotheses=4):
-        length = len(found.token_log_probabilities)
-        assert found.score == pytest.approx(found.log_probability / ((5 + length) / 6) ** 0.6, rel=1e-5)
 
 
 def test_stop_first_without_penalty_is_the_batched_beam_of_the_tutorial() -> None:
@@ -227,32 +207,3 @@ def test_no_rule_goes_on_when_nothing_better_can_come() -> None:
         assert settled(stop=stop, attainable=-1.0, patience=9.0)
         assert not settled(stop=stop, attainable=-0.9, patience=9.0)
         assert settled(stop=stop, attainable=-math.inf)
-
-
-def test_all_wanted_hypotheses_must_be_out_of_reach() -> None:
-    assert not settled(stop="all", num_hypotheses=2)
-    assert settled(stop="all", num_hypotheses=2, attainable=-2.0)
-    assert not settled(stop="all", num_hypotheses=3, attainable=-2.5)
-
-
-def test_patience_counts_finished_hypotheses() -> None:
-    often = {"attainable": 0.0, "beam_size": 4}
-    assert not settled(finished=3, **often)
-    assert settled(finished=4, **often)
-    assert not settled(finished=4, patience=1.5, **often)
-    assert settled(finished=2, patience=0.5, **often)
-    assert not settled(finished=2, patience=0.5, num_hypotheses=3, **often)
-    assert not settled(finished=99, stop="all", **often)
-
-
-def test_patience_does_not_end_while_one_under_way_is_ahead() -> None:
-    enough = {"finished": 4, "attainable": 0.0, "beam_size": 4}
-    assert not settled(leading=-0.9, **enough)
-    assert settled(leading=-1.0, **enough)
-    assert settled(leading=-1.0, num_hypotheses=2, **enough)
-
-
-def test_first_ends_with_the_best_continuation() -> None:
-    assert settled(stop="first", attainable=0.0, top=True)
-    assert not settled(stop="all", attainable=0.0, top=True)
-    assert not settled(stop="patience", attainable=0.0, top=True)

@@ -45,21 +45,6 @@ def test_it_takes_the_likeliest_token_each_time() -> None:
     assert result[0].score == pytest.approx(result[0].log_probability / 4)
 
 
-def test_the_length_limit_leaves_it_unfinished() -> None:
-    asked = request((4, EOS), strategy="greedy", max_length=2, length_penalty=0.0)
-    result = torch_engine(TableNetwork(TABLE)).decode([asked])[0]
-    assert (result[0].token_ids, result[0].finished) == ((4, 6), False)
-    assert len(result[0].token_log_probabilities) == 2
-    assert result[0].score == pytest.approx(result[0].log_probability)
-
-
-def test_eos_counts_towards_the_length_limit() -> None:
-    asked = [request((4, EOS), strategy="greedy", max_length=n) for n in (3, 4)]
-    results = torch_engine(TableNetwork(TABLE)).decode(asked)
-    assert [r[0].finished for r in results if isinstance(r, list)] == [False, True]
-    assert [r[0].token_ids for r in results if isinstance(r, list)] == [(4, 6, 7)] * 2
-
-
 SCORES = torch.tensor([[[0.4, 0.3, 0.2, 0.1]]]).log()
 
 
