@@ -18,6 +18,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from model.text.languages import UNSPACED_LETTERS
@@ -176,10 +178,34 @@ class Side:
     Attributes:
         text: The text without tags.
         pieces: Its tokens as text, in order; special ones included.
+        kept: Strings of the text that are not translated, each with the number in its place in the tokens.
     """
 
     text: str
     pieces: Sequence[str]
+    kept: Sequence[tuple[str, str]] = ()
+
+    @cached_property
+    def kept_spans(self) -> list[tuple[int, int, str]]:
+        """Start and end of each kept string in the text, and its number, in order; apart."""
+        found, after = list[tuple[int, int, str]](), dict[str, int]()
+        for string, number in self.kept:
+            start = self.text.find(string, after.get(string, 0))
+            if start >= 0:
+                after[string] = start + len(string)
+                found.append((start, after[string], number))
+        ends = accumulate((end for _, end, _ in sorted(found)), max, initial=0)
+        return [span for span, end in zip(sorted(found), ends, strict=False) if span[0] >= end]
+
+    @cached_property
+    def words(self) -> list[Span]:
+        """Start and end of each word and punctuation mark; a kept string is one word."""
+        words, position = list[Span](), 0
+        for start, end, _ in self.kept_spans:
+            words += [match.span() for match in _WORD.finditer(self.text, position, start)]
+            words.append((start, end))
+            position = end
+        return [*words, *(match.span() for match in _WORD.finditer(self.text, position))]
 
 
 @dataclass
@@ -228,8 +254,8 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
     if target.text == source.text:
         return with_tags(target.text, tags)
     if len(tags) > _MAX_TAGS or not alignment:
-        return _in_order(tags, len(source.text), target.text)
-    source_words, target_words = _words(source.text), _words(target.text)
+        return _in_order(tags, len(source.text), target)
+    source_words, target_words = source.words, target.words
     weights = _word_alignment(
         alignment,
         _shares(_token_spans(source), source_words),
@@ -243,12 +269,8 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
     return "".join(_written(root, target.text, target_words, 0, len(target.text)))
 
 
-def _words(text: str) -> list[Span]:
-    return [match.span() for match in _WORD.finditer(text)]
-
-
 def _are_marks(text: str, words: Sequence[Span]) -> list[bool]:
-    return [not text[begin].isalnum() for begin, _ in words]
+    return [end - begin == 1 and not text[begin].isalnum() for begin, end in words]
 
 
 def _leave_out_marks(weights: list[list[float]], in_source: list[bool], in_target: list[bool]) -> None:
@@ -261,7 +283,14 @@ def _leave_out_marks(weights: list[list[float]], in_source: list[bool], in_targe
 def _token_spans(side: Side) -> list[Span]:
     """Returns the characters of the text that each token stands for."""
     read = ["" if _SPECIAL.fullmatch(piece) else piece.replace(SPACE, " ") for piece in side.pieces]
-    places = _places("".join(read), side.text)
+    numbered, origins, position = "", list[int](), 0
+    for start, stop, number in side.kept_spans:
+        numbered += side.text[position:start] + number
+        origins += range(position, start)
+        origins += (start + (stop - start) * digit // len(number) for digit in range(len(number)))
+        position = stop
+    origins += range(position, len(side.text) + 1)
+    places = [origins[place] for place in _places("".join(read), numbered + side.text[position:])]
     spans, end = [], 0
     for piece in read:
         begin, end = end, end + len(piece)
@@ -476,9 +505,10 @@ def _characters(span: Span, parent: Span, words: Sequence[Span]) -> Span:
     return place, place
 
 
-def _in_order(tags: Sequence[Tag], length: int, text: str) -> str:
+def _in_order(tags: Sequence[Tag], length: int, target: Side) -> str:
     """Returns a translation with the tags in their order, each before or behind the word in proportion."""
-    words = [*_words(text), (len(text), len(text))]
+    text = target.text
+    words = [*target.words, (len(text), len(text))]
     places = (tag.offset * (len(words) - 1) // max(length, 1) for tag in tags)
     starts = (words[place][0] for place in places)
     return with_tags(text, [Tag(start, tag.mark) for start, tag in zip(starts, tags, strict=True)])

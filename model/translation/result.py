@@ -111,8 +111,9 @@ def finished_text(sentence: SourceSentence, hypothesis: Hypothesis, target: str,
     text = sentence.finish(tokenizer.decode(hypothesis.token_ids), target)
     if not sentence.tags:
         return text
-    source = Side(sentence.text, tokenizer.source_pieces(sentence.ids))
-    translation = Side(text, tokenizer.pieces(hypothesis.token_ids))
+    kept = [(string.text, string.number) for string in sentence.kept]
+    source = Side(sentence.text, tokenizer.source_pieces(sentence.ids), kept)
+    translation = Side(text, tokenizer.pieces(hypothesis.token_ids), kept)
     return set_tags(sentence.tags, source, translation, hypothesis.alignment or ())
 
 

@@ -199,6 +199,18 @@ def test_many_tags_are_set_in_proportion() -> None:
     assert [tag.mark for tag in without_tags(result)[1]] == [tag.mark for tag in tags]
 
 
+def test_a_kept_string_is_one_word() -> None:
+    text, tags = without_tags(tagged("Ask <1>me@x.org</1> or <2>$5.99</2>, not <3>$5.99</3>."))
+    kept = [("me@x.org", "217"), ("$5.99", "348"), ("$5.99", "479")]
+    source = Side(text, [" ask", " 2", "17", " or", " 348", ",", " not", " 479", "."], kept)
+    target = "Nicht $5.99,sondern $5.99 oder me@x.org."
+    pieces = [" nicht", " 348", ",", "sondern", " 479", " oder", " 217", "."]
+    links = [6, 4, 5, 6, 7, 3, 2, 8]  # for each target token, the source token that it translates
+    rows = [[float(place == link) for place in range(len(source.pieces))] for link in links]
+    result = set_tags(tags, source, Side(target, pieces, kept), rows)
+    assert shown(result) == "Nicht <2>$5.99</2>,sondern <3>$5.99</3> oder <1>me@x.org</1>."
+
+
 def test_tags_stay_in_a_text_that_does_not_change() -> None:
     text, tags = without_tags(tagged("{n, other {<1>5</1>|} left}"))
     sides = Side(text, [text]), Side(text, [text])
