@@ -37,11 +37,13 @@ _PICTURES = (
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
 _EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}]"
 # Most sentences begin with a letter and end with a mark, with nothing around them.
-_PLAIN_FIRST = re.compile("[A-Za-z]")
+_PLAIN_FIRST = re.compile("[A-Za-z](?![.)])")
 _PLAIN_LAST = re.compile("[!-~]")
 _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
-_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>|•‣◦·–—]++(?=\s))*+")
+# A sign, a box to tick, or a letter, but no abbreviation of two letters such as z. B.
+_BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z][.)](?=\s(?!\w\.))"
+_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET})*+")
 
 _WINDOW = 1000
 """Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
