@@ -286,10 +286,9 @@ def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
         name = tag["name"]
         if opened:
             paragraph, depth = opened[-1]
-            looks = [start for _, start in elements[max(depth, len(elements) - _MOST_FORMATS) :]]
-            _add_odf(paragraph, part, (position, tag.start()), elements[-1][0], "".join(looks))
+            _add_odf(paragraph, part, (position, tag.start()), elements, depth)
             if name == "text:s":
-                _add_odf(paragraph, part, tag.span(), elements[-1][0], "".join(looks))
+                _add_odf(paragraph, part, tag.span(), elements, depth)
             elif name in ("text:tab", "text:line-break") and not tag["end"]:
                 yield paragraph
                 opened[-1] = (_Paragraph(), depth)
@@ -309,13 +308,26 @@ def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
                 opened.append((_Paragraph(), len(elements)))
 
 
-def _add_odf(paragraph: _Paragraph, part: str, span: tuple[int, int], element: str, look: str) -> None:
-    """Adds a text of an element; the text of a field, such as a page number, is kept."""
+def _add_odf(
+    paragraph: _Paragraph, part: str, span: tuple[int, int], elements: Sequence[tuple[str, str]], depth: int
+) -> None:
+    """Adds a text to a paragraph; the text of a field, such as a page number, is kept.
+
+    Args:
+        paragraph: The paragraph.
+        part: The part of the file.
+        span: Start and end of the text.
+        elements: Name and start tag of each element around the text.
+        depth: How many of them are around the paragraph too.
+    """
     start, end = span
-    source = part[start:end]
-    is_field = element.startswith(("text:", "presentation:")) and element not in _ODF_TEXTS
-    if start == end or element.startswith(_ODF_NO_TEXTS) or (is_field and not source.strip()):
+    if start == end:
         return
+    source, element = part[start:end], elements[-1][0]
+    is_field = element.startswith(("text:", "presentation:")) and element not in _ODF_TEXTS
+    if element.startswith(_ODF_NO_TEXTS) or (is_field and not source.strip()):
+        return
+    look = "".join(tag for _, tag in elements[max(depth, len(elements) - _MOST_FORMATS) :])
     spaces = _ODF_SPACES.fullmatch(source)
     text = " " * int(spaces[1] or 1) if spaces else source
     last = paragraph.runs[-1] if paragraph.runs else None
