@@ -47,11 +47,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a package.
-
-    Raises:
-        CheckpointError: If it is broken or cannot be computed; the message names file and field.
-    """
+    """Reads a package."""
     if path.is_dir():
         return _read_folder(path, pair)
     unpacked = TemporaryFolder()
@@ -99,11 +95,7 @@ def _code(folder: Path, metadata: Mapping[str, object], name: str) -> str:
 
 
 def _unpack(path: Path, folder: Path) -> None:
-    """Writes the files that we need, and no others, into a folder.
-
-    Raises:
-        CheckpointError: If the archive is broken, has a file twice, or one far larger than its bytes there.
-    """
+    """Writes the files that we need, and no others, into a folder."""
     (folder / MODEL).mkdir()
     seen = {}
     try:

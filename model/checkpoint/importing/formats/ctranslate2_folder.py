@@ -72,21 +72,13 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a folder.
-
-    Raises:
-        CheckpointError: If it is broken or cannot be computed; the message names file and field.
-    """
+    """Reads a folder."""
     folder = _folder(path)
     return read_folder(folder, pair, folder)
 
 
 def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> ForeignModel:
-    """Reads a folder whose tokenizer may be in another one.
-
-    Raises:
-        CheckpointError: If it is broken or cannot be computed.
-    """
+    """Reads a folder whose tokenizer may be in another one."""
     binary = BinaryModel(folder / MODEL)
     options, tokens = _options(folder, binary)
     network = Network(binary, _epsilon(options))
@@ -179,11 +171,7 @@ def _vocabulary_files(folder: Path) -> list[Path]:
 
 
 def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
-    """Reads the vocabularies of both sides, the same object twice if the folder has one for both.
-
-    Raises:
-        CheckpointError: If a file is missing, too large, or no list of pieces.
-    """
+    """Reads the vocabularies of both sides, the same object twice if the folder has one for both."""
     files = _vocabulary_files(folder)
     if not files or (len(files) == 1 and not files[0].name.startswith(_SHARED)):
         raise CheckpointError(f"{folder} must hold {_SHARED}.json, or {_SOURCE}.json and {_TARGET}.json")
@@ -225,9 +213,6 @@ def _text(
         starts_with_language: Whether the decoder's first input is the target language, as in mBART-25, whose
             sources end with their language.
         pair: The languages, if the caller says.
-
-    Raises:
-        CheckpointError: If the folder has no tokenizer that we can use, or does not tell its languages.
     """
     models = tokenizer_files(folder)
     if (folder / DESCRIPTION).is_file() and models:

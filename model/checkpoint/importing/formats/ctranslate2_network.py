@@ -113,11 +113,7 @@ class BinaryModel(ForeignTensors):
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads the index.
-
-        Raises:
-            CheckpointError: If the file is not a complete `model.bin` of a known version.
-        """
+        """Reads the index."""
         super().__init__(path, {})
         with read_errors(path), path.open("rb") as file:
             self._read_index(BinaryReader(path, file))
@@ -175,11 +171,7 @@ class BinaryModel(ForeignTensors):
             self.tensors[name_of(name)] = variable
 
     def text(self, name: str) -> str:
-        """Returns a variable whose bytes are text.
-
-        Raises:
-            CheckpointError: If it is not UTF-8 in bytes.
-        """
+        """Returns a variable whose bytes are text."""
         variable = self[name]
         if variable.dtype != "int8" or math.prod(variable.shape) > _MOST_TEXT_BYTES:
             raise refusal(self.path, name, f"at most {_MOST_TEXT_BYTES} bytes of text", list(variable.shape))
@@ -189,11 +181,7 @@ class BinaryModel(ForeignTensors):
             raise refusal(self.path, name, "UTF-8", str(error)) from error
 
     def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
-        """Reads rows of a variable: int8 with the scale of each row, int16 as float32, others as they are.
-
-        Raises:
-            CheckpointError: If the variable or the scale of integers is missing, or of a wrong type.
-        """
+        """Reads rows of a variable: int8 with the scale of each row, int16 as float32, others as they are."""
         variable = self[name]
         if variable.dtype == "int32":
             raise refusal(self.path, name, "floating point, int8 or int16", variable.dtype)
@@ -257,9 +245,6 @@ class Network:
         Args:
             file: The variables.
             epsilon: `layer_norm_epsilon` of config.json.
-
-        Raises:
-            CheckpointError: If the file is no encoder-decoder that we know, or of a later revision.
         """
         if file.specification not in _HEADS:
             known = f"one of {', '.join(filter(None, _HEADS))}"
@@ -296,9 +281,6 @@ class Network:
             source: Source ids.
             target: Target ids.
             special_ids: `pad_id`, `bos_id`, `eos_id`, `unk_id` and `decoder_start_id`.
-
-        Raises:
-            CheckpointError: With the variable that we cannot compute.
         """
         file = self._file
         biases = [name for name in file if name.endswith("/bias")]
@@ -332,12 +314,7 @@ class Network:
         return network_config(file.path, values)
 
     def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
-        """Returns how to read every parameter, none of which is read before.
-
-        Raises:
-            CheckpointError: With the first variable that is missing, of another shape, or not part of such a
-                network.
-        """
+        """Returns how to read every parameter, none of which is read before."""
 
         def parts_of(parameter: Parameter) -> list[Part]:
             is_source = parameter.stack == "encoder"

@@ -76,11 +76,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(folder: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a model of a family that can be computed.
-
-    Raises:
-        CheckpointError: If the model is broken or cannot be computed; the message names file and field.
-    """
+    """Reads a model of a family that can be computed."""
     path = folder / CONFIG
     family = Fields.read(path, {}).get("model_type")
     if not isinstance(family, str) or family not in DEFAULTS:
@@ -139,11 +135,7 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
 
 
 def _read_search(folder: Path, config: Path) -> Fields:
-    """Returns the settings of `generate`, which older folders have in their config.json.
-
-    Raises:
-        CheckpointError: If a field changes the tokens in a way that cannot be computed.
-    """
+    """Returns the settings of `generate`, which older folders have in their config.json."""
     own = folder / _GENERATION
     search = Fields.read(own if own.is_file() else config, _SEARCH_DEFAULTS)
     for name, neutral in _NEUTRAL.items():

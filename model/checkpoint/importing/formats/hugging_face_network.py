@@ -150,11 +150,7 @@ class Network:
         return cast(int, self.shape["source_vocab_size"]), cast(int, self.shape["target_vocab_size"])
 
     def tensors(self, config: TransformerConfig) -> dict[str, Read]:
-        """Returns how to read every parameter.
-
-        Raises:
-            CheckpointError: With the first tensor that is missing, of another shape, or left over.
-        """
+        """Returns how to read every parameter."""
         return read_parameters(self.weights, config, self._parts, unused=_UNUSED)
 
     def _parts(self, parameter: Parameter) -> list[Part]:
@@ -168,11 +164,7 @@ class Network:
 
 
 def read_network(fields: Fields, weights: StateDict) -> Network:
-    """Returns the network of a folder of one of the families.
-
-    Raises:
-        CheckpointError: With the field or tensor that cannot be imported.
-    """
+    """Returns the network of a folder of one of the families."""
     family = fields.text("model_type")
     if family in _BART_SHAPES:
         return _read_bart(fields, weights, _BART_SHAPES[family])

@@ -84,11 +84,7 @@ class ModelFacts:
 
 
 def read_tokenizer(facts: ModelFacts) -> ForeignText:
-    """Reads the tokenizer of a folder.
-
-    Raises:
-        CheckpointError: If a file is missing or does not match the network.
-    """
+    """Reads the tokenizer of a folder."""
     folder = facts.folder
     if (folder / _MARIAN[0]).is_file():
         own = Fields.read(folder / DESCRIPTION, {}) if (folder / DESCRIPTION).is_file() else None
@@ -348,11 +344,7 @@ def _has_unigram(folder: Path) -> bool:
 
 
 def _sentencepiece_model(path: Path) -> bytes:
-    """Returns a SentencePiece model with the pieces, scores and normalisation of a unigram tokenizer.
-
-    Raises:
-        CheckpointError: If a field is missing or malformed.
-    """
+    """Returns a SentencePiece model with the pieces, scores and normalisation of a unigram tokenizer."""
     content = read_json(path)
     model, added = content.get("model"), content.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None

@@ -59,11 +59,7 @@ class MarianFile(ForeignTensors):
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads the file's headers and its configuration.
-
-        Raises:
-            CheckpointError: If the file is missing, truncated or malformed; the message names the tensor.
-        """
+        """Reads the file's headers and its configuration."""
         super().__init__(path, {})
         self._multipliers: dict[str, ForeignTensor] = {}
         try:
@@ -77,11 +73,7 @@ class MarianFile(ForeignTensors):
         self.config = read_yaml(content, f"{path}: {CONFIGURATION}")
 
     def lengths(self, name: str) -> tuple[int, ...]:
-        """Returns a tensor's shape in Marian's sense, matrices as [inputs, outputs].
-
-        Raises:
-            CheckpointError: If the file has no such tensor.
-        """
+        """Returns a tensor's shape in Marian's sense, matrices as [inputs, outputs]."""
         return self[name].shape[:: -1 if self.is_turned(name) else 1]
 
     def is_turned(self, name: str) -> bool:
@@ -89,11 +81,7 @@ class MarianFile(ForeignTensors):
         return name in self._multipliers and "Wemb" not in name and len(self[name].shape) == 2
 
     def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
-        """See ForeignTensors; int8 with one scale for all rows.
-
-        Raises:
-            CheckpointError: If the type is unknown, or a multiplier is not positive.
-        """
+        """See ForeignTensors; int8 with one scale for all rows."""
         # Types are checked here, so that tensors that no network uses may have any.
         if self[name].dtype.startswith("0x"):
             known = ", ".join(hex(each) for each in (*_TYPES, *_QUANTISED_TYPES))
@@ -199,9 +187,6 @@ def read_marian_shortlist(path: Path, config: TransformerConfig) -> Shortlist | 
     """Reads a shortlist for a network; None if the file is text.
 
     Marian adds the source tokens themselves to the candidates if both sides have one vocabulary.
-
-    Raises:
-        CheckpointError: If the file is truncated or of another kind, or does not fit the network.
     """
     content = unpacked(path)
     if content[:8] != _MAGIC.to_bytes(8, "little"):
@@ -250,11 +235,7 @@ def _shortlist(
 
 
 def unpacked(path: Path) -> bytes:
-    """Returns the content of a file, unpacked if its name ends in `.gz`.
-
-    Raises:
-        CheckpointError: If the file cannot be read, or has more than 8 GiB.
-    """
+    """Returns the content of a file, unpacked if its name ends in `.gz`."""
     try:
         with _opened(path) as file:
             content = file.read(_MOST_UNPACKED_BYTES + 1)
@@ -266,11 +247,7 @@ def unpacked(path: Path) -> bytes:
 
 
 def read_yaml(content: bytes, where: str, *, as_text: bool = False) -> Mapping[str, object]:
-    """Returns a YAML mapping; `as_text` keeps every key and value as text.
-
-    Raises:
-        CheckpointError: If the content is not a YAML mapping, or PyYAML is not installed.
-    """
+    """Returns a YAML mapping; `as_text` keeps every key and value as text."""
     try:
         import yaml
     except ModuleNotFoundError:

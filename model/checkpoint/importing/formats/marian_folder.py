@@ -84,11 +84,7 @@ class MarianFolder:
         return [found] if found else []
 
     def number(self, field: str, default: float) -> float:
-        """Returns a number of the decoder's configuration.
-
-        Raises:
-            CheckpointError: If it is not a number.
-        """
+        """Returns a number of the decoder's configuration."""
         value = self.decoder.get(field, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise refusal(self.path, field, "a number", value)
@@ -137,9 +133,6 @@ class MarianVocabulary:
         Args:
             config: The network.
             target: Code of the target language; if the source has tags of languages, one must be its.
-
-        Raises:
-            CheckpointError: If it has others only.
         """
         names = ("pad", "bos", "eos", "unk")
         ids = {name: int(getattr(config, f"{name}_id")) for name in names}
@@ -168,11 +161,7 @@ def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | Non
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a path is Marian's weight file, or a folder with one.
-
-    Raises:
-        CheckpointError: If the files of a folder have Marian's names, but the weights are damaged.
-    """
+    """Returns whether a path is Marian's weight file, or a folder with one."""
     if not path.is_dir():
         return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
     candidates = [each for each in _named(path, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
@@ -184,11 +173,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a Transformer whose decoder has self-attention or SSRU cells.
-
-    Raises:
-        CheckpointError: If a file is broken, or a field of special:model.yml cannot be computed.
-    """
+    """Reads a Transformer whose decoder has self-attention or SSRU cells."""
     folder = open_folder(path)
     network = MarianNetwork(MarianFile(folder.weights))
     vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
@@ -240,9 +225,6 @@ def open_folder(path: Path) -> MarianFolder:
 
     Args:
         path: Its folder, or its weight file.
-
-    Raises:
-        CheckpointError: If a file is missing, or several could be meant.
     """
     folder = path if path.is_dir() else path.parent
     configurations = _named(folder, _DECODER)
@@ -324,9 +306,6 @@ def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> MarianVocab
     Args:
         folder: The model's files.
         sizes: Rows of the source's and the target's embedding.
-
-    Raises:
-        CheckpointError: If a file is broken, or has more pieces than the embedding has rows.
     """
     is_list = not _SENTENCEPIECE.fullmatch(folder.vocabularies[0].name)
     paths = folder.sentencepiece if is_list else folder.vocabularies

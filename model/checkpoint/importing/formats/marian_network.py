@@ -99,11 +99,7 @@ class MarianNetwork:
     """
 
     def __init__(self, file: MarianFile) -> None:
-        """Checks that the network can be computed.
-
-        Raises:
-            CheckpointError: With the field of special:model.yml at fault.
-        """
+        """Checks that the network can be computed."""
         self._file = file
         self._fields = fields = Fields(file.path, file.config, _DEFAULTS, CONFIGURATION)
         self._is_recurrent = fields.get("transformer-decoder-autoreg") == "rnn"
@@ -121,9 +117,6 @@ class MarianNetwork:
         Args:
             eos_id: Id of `</s>` on both sides.
             unk_id: Id of `<unk>` on both sides.
-
-        Raises:
-            CheckpointError: With the field of special:model.yml at fault.
         """
         rows = self._rows
         has_table = "Wpos" in self._file
@@ -157,11 +150,7 @@ class MarianNetwork:
         return network_config(f"{self._file.path}: {CONFIGURATION}", values)
 
     def tensors(self, config: TransformerConfig) -> Mapping[str, Read]:
-        """Returns how to read each parameter, tied ones once.
-
-        Raises:
-            CheckpointError: With the first tensor that is missing, of another shape, or left over.
-        """
+        """Returns how to read each parameter, tied ones once."""
         numbers = self._decoder_layers(config.num_decoder_layers)
         parts_of = partial(self._parts, config, numbers)
         return read_parameters(self._file, config, parts_of, unused=_UNUSED)

@@ -122,12 +122,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a state dict.
-
-    Raises:
-        CheckpointError: If it is broken, or not that of a `torch.nn.Transformer`; the message names file and
-            field.
-    """
+    """Reads a state dict."""
     folder = path if path.is_dir() else path.parent
     states = _state_dicts(folder) if path.is_dir() else [path]
     if len(states) != 1:
@@ -201,11 +196,7 @@ class _Network:
         return [self._weights.sizes(self._names[role], 2)[0] for role in _SIDES]
 
     def config(self, vocabularies: Vocabularies) -> TransformerConfig:
-        """Returns the configuration of our network.
-
-        Raises:
-            CheckpointError: With the tensor or value that we cannot compute.
-        """
+        """Returns the configuration of our network."""
         source, target, described = vocabularies.source, vocabularies.target, self._description
         bias = f"{self._names['output'].removesuffix('weight')}bias"
         values: dict[str, object] = {
@@ -238,11 +229,7 @@ class _Network:
         return network_config(self._weights.path, values)
 
     def tensors(self, config: TransformerConfig, vocabularies: Vocabularies) -> dict[str, Read]:
-        """Returns how to read every parameter.
-
-        Raises:
-            CheckpointError: With the first tensor that is missing, of another shape, or left over.
-        """
+        """Returns how to read every parameter."""
         parts_of = partial(self._parts, config, vocabularies)
         tables = re.compile("|".join(map(re.escape, self._tables.values())))
         return read_parameters(self._weights, config, parts_of, unused=tables)
