@@ -111,10 +111,11 @@ def read(folder: Path, pair: Pair | None) -> ForeignModel:
         if max(without) >= sizes[1]:
             raise CheckpointError(f"{search.path}: token {max(without)} must be below {sizes[1]}")
         tensors["output.bias"] = partial(_without, without, tensors["output.bias"])
-    longest, fewest = config.max_positions, search.integer("min_length")
+    longest = config.max_positions
     # `generate` counts the tokens that every translation begins with.
     begin = len(tokenizer.settings.target_begin)
-    most, fewest = min(longest, _most_tokens(search) or longest) - begin, max(0, fewest - begin)
+    most = min(longest, _most_tokens(search) or longest) - begin
+    fewest = max(0, _fewest_tokens(search) - begin)
     files = [path, *present(folder, search.path.name, SETTINGS), *tokenizer.files, *weights.files]
     return ForeignModel(
         config=config,
@@ -163,6 +164,13 @@ def _most_tokens(fields: Fields) -> int | None:
     if fields.get("max_new_tokens") is not None:
         return fields.integer("max_new_tokens", 1)
     return None if fields.get("max_length") is None else fields.integer("max_length", 2) - 1
+
+
+def _fewest_tokens(fields: Fields) -> int:
+    """Returns the fewest tokens of a translation, EOS included; `min_new_tokens` does not count EOS."""
+    if fields.get(name := "min_new_tokens") is not None:
+        return fields.integer(name) + 1
+    return fields.integer("min_length")
 
 
 def _suppressed(fields: Fields) -> list[int]:

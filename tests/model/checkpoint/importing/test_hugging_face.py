@@ -46,6 +46,8 @@ CASES: list[tuple[Callable[..., PreTrainedModel], Values, Values]] = [
     (folders.m2m, {"scale_embedding": False, "activation_function": "gelu"}, BEAM | {"early_stopping": True}),
     (folders.mbart, {}, BEAM | {"num_beams": 5, "early_stopping": True}),
     (folders.mbart, {"scale_embedding": True, "activation_function": "relu"}, BEAM | {"min_length": 6}),
+    (folders.marian, {}, BEAM | {"min_new_tokens": 6}),
+    (folders.m2m, {}, BEAM | {"min_new_tokens": 7, "min_length": 3}),
     (folders.pegasus, {"activation_function": "relu"}, BEAM | {"length_penalty": 0.5}),
     (folders.t5, {}, BEAM),
     (folders.t5, GATED | {"relative_attention_num_buckets": 6}, BEAM),
