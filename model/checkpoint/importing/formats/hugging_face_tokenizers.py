@@ -42,6 +42,17 @@ from model.text.tokenizer import (
 SETTINGS = "tokenizer_config.json"
 _MARIAN = ("source.spm", "target.spm")
 _FAIRSEQ, _T5 = "sentencepiece.bpe.model", "spiece.model"
+_FILE_OF_FAMILY = {
+    "marian": _MARIAN[0],
+    "pegasus": _MARIAN[0],
+    "m2m_100": _FAIRSEQ,
+    "mbart": _FAIRSEQ,
+    "t5": _T5,
+    "mt5": _T5,
+}
+"""The file that a family's tokenizer is known by; with another one, its ids would be others."""
+_UNIGRAM_FAMILIES = ("mbart", "t5", "mt5")
+"""Families that are read from a tokenizer.json, too."""
 _VOCABULARY = "vocab.json"
 _SPECIALS = "special_tokens_map.json"
 _FAIRSEQ_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -85,19 +96,19 @@ class ModelFacts:
 
 def read_tokenizer(facts: ModelFacts) -> ForeignText:
     """Reads the tokenizer of a folder."""
-    folder = facts.folder
-    if (folder / _MARIAN[0]).is_file():
-        own = Fields.read(folder / DESCRIPTION, {}) if (folder / DESCRIPTION).is_file() else None
-        return _exported(facts, own) if own and own.get("prepare") == "dragoman" else _marian(facts)
-    if (folder / _FAIRSEQ).is_file():
-        return _m2m(facts) if (folder / _VOCABULARY).is_file() else _fairseq(facts)
-    if facts.config.get("model_type") == "mbart" and _has_unigram(folder):
-        return _fairseq(facts)
-    is_t5 = facts.config.get("model_type") in ("t5", "mt5")
-    if (folder / _T5).is_file() or (is_t5 and _has_unigram(folder)):
+    folder, family = facts.folder, facts.config.text("model_type")
+    needed = _FILE_OF_FAMILY[family]
+    if not (folder / needed).is_file() and not (family in _UNIGRAM_FAMILIES and _has_unigram(folder)):
+        others = present(folder, *_FILE_OF_FAMILY.values(), _TOKENIZER)
+        found = f"; its {others[0].name} alone is not read for {family}" if others else ""
+        raise CheckpointError(f"{folder} must hold {needed}{found}")
+    if needed == _T5:
         return _t5(facts)
-    found = "; its tokenizer.json alone is not read" if (folder / _TOKENIZER).is_file() else ""
-    raise CheckpointError(f"{folder} must hold {_MARIAN[0]}, {_FAIRSEQ} or {_T5}{found}")
+    if needed == _FAIRSEQ:
+        is_m2m = family == "m2m_100" and (folder / _VOCABULARY).is_file()
+        return _m2m(facts) if is_m2m else _fairseq(facts)
+    own = Fields.read(folder / DESCRIPTION, {}, is_optional=True)
+    return _exported(facts, own) if own.get("prepare") == "dragoman" else _marian(facts)
 
 
 def _marian(facts: ModelFacts) -> ForeignText:

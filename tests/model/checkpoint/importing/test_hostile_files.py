@@ -82,6 +82,24 @@ def test_a_missing_file(originals: dict[str, Path], tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
+    ("family", "needed", "other"),
+    [
+        ("marian", "source.spm", "spiece.model"),
+        ("pegasus", "source.spm", "spiece.model"),
+        ("m2m", "sentencepiece.bpe.model", "spiece.model"),
+        ("mbart", "sentencepiece.bpe.model", "spiece.model"),
+        ("t5", "spiece.model", "sentencepiece.bpe.model"),
+    ],
+)
+def test_the_tokenizer_of_another_family(tmp_path: Path, family: str, needed: str, other: str) -> None:
+    folder = tmp_path / "opus-mt-en-fr"
+    getattr(folders, family)(folder)
+    (folder / needed).rename(folder / other)
+    message = refused(folder, f"must hold {needed}; its {other} alone is not read for ")
+    assert message.endswith(json.loads((folder / "config.json").read_text())["model_type"])
+
+
+@pytest.mark.parametrize(
     ("family", "field", "value"),
     [
         ("marian", "model_type", "gpt2"),
@@ -132,6 +150,7 @@ def test_a_configuration_that_cannot_be_computed(
         ("num_beam_groups", 2),
         ("encoder_no_repeat_ngram_size", 3),
         ("max_length", -5),
+        ("min_new_tokens", "6"),
         ("forced_decoder_ids", [[1, 2]]),
     ],
 )
