@@ -297,8 +297,8 @@ def chosen_pairs(
         if not known:
             raise CheckpointError(f"{where} does not name its languages: name them, as in `--pair en-fr`")
         return list(known)
-    sources = list(dict.fromkeys(source for source, _ in known)) or [pair[0]]
-    targets = list(tags) or list(dict.fromkeys(target for _, target in known)) or [pair[1]]
+    sources = list(dict.fromkeys(source for source, _ in known)) or [_shortest(pair[0])]
+    targets = list(tags) or list(dict.fromkeys(target for _, target in known)) or [_shortest(pair[1])]
     source, target = known_code(pair[0], sources), known_code(pair[1], targets)
     if source is None or target is None or (known and (source, target) not in known):
         own = f"from {', '.join(sources)} " if known else ""
@@ -306,6 +306,12 @@ def chosen_pairs(
             f"{where} does not translate {pair[0]}-{pair[1]} of `--pair`, but {own}into {', '.join(targets)}"
         )
     return [(source, target)]
+
+
+def _shortest(code: str) -> str:
+    """Returns a user's code with the shortest code of its language: `eng` and `eng_Latn` are `en`."""
+    language, *details = code.split("-")
+    return "-".join([language_code(language) or language, *details])
 
 
 def named_sides(folder: Path, source: str, target: str, *, is_guessed: bool) -> tuple[str | None, str | None]:

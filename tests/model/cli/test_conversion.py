@@ -107,6 +107,12 @@ def test_options_that_cannot_be_meant(model: Path, tmp_path: Path) -> None:
         assert done.stderr.startswith(f"dragoman: {option[0]} ")
 
 
+def test_languages_may_be_spelt_as_the_model_spells_them(model: Path, tmp_path: Path) -> None:
+    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", "eng_Latn-fra")
+    assert done.returncode == 0, done.stderr
+    assert load_checkpoint(tmp_path / "output").card.pairs == (("en", "fr"),)
+
+
 def test_checkpoints_beside_each_other_have_names_of_their_own(model: Path, tmp_path: Path) -> None:
     for folder in ("first", "second", "first"):
         assert dragoman("import", model, "-o", tmp_path / folder).returncode == 0

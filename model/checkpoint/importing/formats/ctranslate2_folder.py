@@ -32,7 +32,7 @@ from model.checkpoint.importing.vocabulary import (
 )
 from model.checkpoint.manifest import read_any_json, read_json, read_text
 from model.errors import CheckpointError, TokenizerError
-from model.text.languages import LANGUAGE_NAMES, language_code
+from model.text.languages import LANGUAGE_NAMES, known_code, language_code
 from model.text.tokenizer import (
     SETTINGS_FILE,
     SHARED_VOCABULARY,
@@ -151,10 +151,11 @@ def _start_from_pair(
 ) -> SpecialTokens:
     """Returns the tokens of a model whose translations begin with the piece of their language."""
     tags = language_tags(piece for piece in target if _LANGUAGE_TAG.fullmatch(piece))
-    if pair is None or pair[1] not in tags:
+    code = known_code(pair[1], list(tags)) if pair else None
+    if code is None:
         known = f"a piece, or the languages be given with --pair; it has {', '.join(tags) or 'no languages'}"
         raise refusal(folder / CONFIG, _START, known, None)
-    return dataclasses.replace(tokens, start=tags[pair[1]])
+    return dataclasses.replace(tokens, start=tags[code])
 
 
 def _vocabulary_files(folder: Path) -> list[Path]:

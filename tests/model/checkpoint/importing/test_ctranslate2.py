@@ -139,11 +139,13 @@ def by_ctranslate2(folder: Path, model: bytes, kind: Kind) -> list[str]:
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     tokens = [[*kind.begin, *processor.encode(text, out_type=str), *kind.end] for text in TEXTS]
     prefixes = [list(kind.prefix) for _ in tokens] if kind.prefix else None
+    # A prefix that takes the place of the decoder's first input is not part of the hypotheses.
+    begin = len(kind.prefix) if kind.config.get("decoder_start_token") else 0
     results = translator.translate_batch(
-        tokens, prefixes, beam_size=1, max_decoding_length=LIMIT + len(kind.prefix), min_decoding_length=0
+        tokens, prefixes, beam_size=1, max_decoding_length=LIMIT + begin, min_decoding_length=0
     )
     known = {processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())}
-    hypotheses = [result.hypotheses[0][len(kind.prefix) :] for result in results]
+    hypotheses = [result.hypotheses[0][begin:] for result in results]
     return [processor.decode([piece for piece in text if piece in known]).strip() for text in hypotheses]
 
 
@@ -167,6 +169,32 @@ def test_every_family_translates_as_with_ctranslate2(
     assert recognises(folder / "model.bin")
     import_model(folder, tmp_path / "out")
     assert translated(tmp_path / "out") == by_ctranslate2(folder, text_model, kind)
+
+
+def test_a_translation_that_starts_with_its_language(
+    text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    """As in mBART-25: the caller of CTranslate2 names the decoder's first input."""
+    kind = Kind(
+        source=lambda text: ["<s>", "<pad>", "</s>", "<unk>", *text, "de_DE", "en_XX", "fr_XX"],
+        config={"decoder_start_token": None},
+        name="mbart",
+        end=["</s>", "en_XX"],
+        prefix=["fr_XX"],
+    )
+    folder = written(kind, pieces, text_model, tmp_path)
+    import_model(folder, tmp_path / "out", pair=("en", "fra"))
+    assert load_checkpoint(tmp_path / "out").card.pairs == (("en", "fr"),)
+    assert translated(tmp_path / "out") == by_ctranslate2(folder, text_model, kind)
+
+
+@pytest.mark.parametrize("pair", [("eng", "pt-BR"), ("eng_Latn", "pt-BR")])
+def test_languages_that_only_the_user_names(
+    pair: tuple[str, str], text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    folder = written(KINDS["OpenNMT"], pieces, text_model, tmp_path)
+    import_model(folder, tmp_path / "out", pair=pair)
+    assert load_checkpoint(tmp_path / "out").card.pairs == (("en", "pt-BR"),)
 
 
 def test_int8_matrices_are_kept(text_model: bytes, pieces: list[str], tmp_path: Path) -> None:
