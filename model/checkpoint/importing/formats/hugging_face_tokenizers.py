@@ -64,6 +64,12 @@ _M2M_LANGUAGES = """
 """  # fmt: skip
 
 
+_Frame = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""The pieces before a source, after it, and at the beginning of its translation."""
+_BOTH_TAGS: _Frame = ([SOURCE_TAG], ["</s>"], [TARGET_TAG])
+_LEGACY_NLLB: _Frame = ([], ["</s>", SOURCE_TAG], [TARGET_TAG])
+_MBART_25: _Frame = ([], ["</s>", SOURCE_TAG], [])
+_SMALL_100: _Frame = ([TARGET_TAG], ["</s>"], [])
 _TOKENIZER = "tokenizer.json"
 _UNIGRAM = 1
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
@@ -140,8 +146,7 @@ def _marian(facts: ModelFacts) -> ForeignText:
         pairs,
         tags,
         unk,
-        source_begin=[TARGET_TAG] if tags else [],
-        source_end=[vocabulary[facts.special_ids["eos"]]],
+        ([TARGET_TAG] if tags else [], [vocabulary[facts.special_ids["eos"]]], []),
         models=_models(files),
         vocabularies=vocabularies,
         files=files,
@@ -153,15 +158,14 @@ def _foreign_text(
     pairs: Sequence[Pair],
     tags: Mapping[str, str],
     unk_id: int,
+    frame: _Frame,
     *,
-    source_begin: Sequence[str],
-    source_end: Sequence[str],
-    target_begin: Sequence[str] = (),
     models: Mapping[str, bytes | Path],
     vocabularies: Mapping[str, Sequence[str]],
     files: Sequence[Path],
 ) -> ForeignText:
     """Returns a tokenizer for text as typed, with the tags of the languages that are translated."""
+    source_begin, source_end, target_begin = frame
     settings = TokenizerSettings(
         tags=used_tags(tags, pairs),
         special_ids={**facts.special_ids, "unk": unk_id},
@@ -208,8 +212,7 @@ def _m2m(facts: ModelFacts) -> ForeignText:
     pieces = [*pieces, *(name for name in names if name not in numbered)]
     files = [folder / _FAIRSEQ, folder / _VOCABULARY]
     is_small = "small100" in f"{settings.text('tokenizer_class')} {folder.name}".lower().replace("-", "")
-    begin, target_begin = (TARGET_TAG, []) if is_small else (SOURCE_TAG, [TARGET_TAG])
-    return _tagged(facts, pieces, names, [begin], ["</s>"], target_begin, files)
+    return _tagged(facts, pieces, names, _SMALL_100 if is_small else _BOTH_TAGS, files)
 
 
 def _fairseq(facts: ModelFacts) -> ForeignText:
@@ -220,12 +223,10 @@ def _fairseq(facts: ModelFacts) -> ForeignText:
     # A tokenizer.json numbers all pieces itself.
     pieces = own if model else [*_FAIRSEQ_SPECIALS, *own[3:], *names, "<mask>"]
     is_old_mbart = settings.text("tokenizer_class").removesuffix("Fast") == "MBartTokenizer"
-    begin, end, target_begin = [SOURCE_TAG], ["</s>"], [TARGET_TAG]
-    if is_old_mbart or settings.get("legacy_behaviour"):
-        begin, end = [], ["</s>", SOURCE_TAG]
+    frame = _MBART_25 if is_old_mbart else _LEGACY_NLLB if settings.get("legacy_behaviour") else _BOTH_TAGS
+    found = _tagged(facts, pieces, names, frame, [path], model)
     if not is_old_mbart:
-        return _tagged(facts, pieces, names, begin, end, target_begin, [path], model)
-    found = _tagged(facts, pieces, names, begin, end, [], [path], model)
+        return found
     targets = list(dict.fromkeys(target for _, target in found.pairs))
     if len(targets) > 1:
         raise CheckpointError(f"{folder} begins each translation with its language: name one with `--pair`")
@@ -236,9 +237,7 @@ def _tagged(
     facts: ModelFacts,
     pieces: Sequence[str],
     names: Sequence[str],
-    source_begin: Sequence[str],
-    source_end: Sequence[str],
-    target_begin: Sequence[str],
+    frame: _Frame,
     files: Sequence[Path],
     model: bytes | None = None,
 ) -> ForeignText:
@@ -249,9 +248,7 @@ def _tagged(
         chosen_pairs(facts.folder, every_pair(tags, tags), facts.pair, tags),
         tags,
         pieces.index("<unk>"),
-        source_begin=source_begin,
-        source_end=source_end,
-        target_begin=target_begin,
+        frame,
         models={SHARED_FILE: model or files[0]},
         vocabularies={SHARED_VOCABULARY: _of_all_rows(facts, pieces)},
         files=[*files, *present(facts.folder, _SPECIALS)],
@@ -281,8 +278,7 @@ def _t5(facts: ModelFacts) -> ForeignText:
         pairs,
         tags,
         processor.unk_id(),
-        source_begin=[TARGET_TAG] if tags else prefix,
-        source_end=[own[facts.special_ids["eos"]]],
+        ([TARGET_TAG] if tags else prefix, [own[facts.special_ids["eos"]]], []),
         models={SHARED_FILE: model or path},
         vocabularies={SHARED_VOCABULARY: _of_all_rows(facts, own)},
         files=[path],

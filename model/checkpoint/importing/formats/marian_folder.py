@@ -20,6 +20,7 @@ from model.checkpoint.importing.formats.marian_binary_files import (
 )
 from model.checkpoint.importing.formats.marian_network import MarianNetwork
 from model.checkpoint.importing.reader import (
+    Fields,
     ForeignModel,
     ForeignText,
     card_name,
@@ -29,7 +30,6 @@ from model.checkpoint.importing.reader import (
 )
 from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
-from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.languages import LANGUAGE_NAMES, SHORT_CODES, bare_tag, canonical_code
 from model.text.tokenizer import SHARED_FILE, SOURCE_FILE, TARGET_FILE, TokenizerSettings
@@ -51,105 +51,139 @@ _FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")
 _FIREFOX_LICENCE = "MPL-2.0"
 
 
+_DECODING: Mapping[str, object] = {
+    "allow-unk": False,
+    "beam-size": 1,
+    "max-length-factor": 3,
+    "models": [],
+    "normalize": 0,
+    "shortlist": [],
+    "vocabs": [],
+    "word-penalty": 0,
+}
+"""What the decoder's configuration is read for, with Marian's defaults."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class MarianFolder:
+class _Files:
     """The files of a model.
 
     Attributes:
-        path: The folder.
+        folder: Their folder.
         weights: File of the weights.
         vocabularies: SentencePiece models or lists of both sides; the same twice if shared.
-        sentencepiece: The SentencePiece models of both sides, if the vocabularies are lists.
+        sentencepiece: The SentencePiece models of both sides.
         shortlist: File of the shortlist.
-        decoder: Content of the decoder's configuration; empty if there is none.
+        decoder: The decoder's configuration.
         information: Content of `model_info.json` or `metadata.json`; empty if there is none.
-        files: All of these files.
+        all: All of these files.
     """
 
-    path: Path
+    folder: Path
     weights: Path
     vocabularies: tuple[Path, Path]
     sentencepiece: tuple[Path, Path]
     shortlist: Path | None
-    decoder: Mapping[str, object]
+    decoder: Fields
     information: Mapping[str, object]
-    files: Sequence[Path]
-
-    def pairs(self, *, is_guessed: bool) -> list[Pair]:
-        """Returns the languages that the files tell or, if they may be guessed, the name of the folder."""
-        files = (self.weights.name, *(path.name for path in self.vocabularies))
-        found = self._pair_of_information() or _pair_of_names(_LANGUAGES_IN_FILES, files)
-        if found is None and is_guessed:
-            found = _pair_of_names(_LANGUAGES_IN_FOLDERS, [self.path.resolve().name])
-        return [found] if found else []
-
-    def number(self, field: str, default: float) -> float:
-        """Returns a number of the decoder's configuration."""
-        value = self.decoder.get(field, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise refusal(self.path, field, "a number", value)
-        return value
-
-    def _pair_of_information(self) -> Pair | None:
-        codes = {name: code for code, name in LANGUAGE_NAMES.items()}
-        for source, target in (("src", "trg"), ("sourceLanguage", "targetLanguage")):
-            named = self.information.get(source), self.information.get(target)
-            known = [codes.get(name, name) for name in named if isinstance(name, str)]
-            if len(known) == 2 and all(canonical_code(code) in LANGUAGE_NAMES for code in known):
-                return known[0], known[1]
-        return None
+    all: Sequence[Path]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MarianVocabulary:
-    """The vocabularies of both sides.
+def recognises(path: Path) -> bool:
+    """Returns whether a path is Marian's weight file, or a folder with one.
 
-    Attributes:
-        pieces: The pieces of the source and of the target, by id.
-        eos_id: Id of `</s>` on both sides.
-        unk_id: Id of `<unk>` on both sides.
-        models: Content of the SentencePiece models, by our file names.
-        is_list: Whether ids are those of lists, not those of the SentencePiece models.
+    Raises:
+        CheckpointError: If the files of a folder have Marian's names, but the weights are damaged.
     """
+    if not path.is_dir():
+        return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
+    candidates = _candidates(path)
+    if any(map(is_marian_file, candidates)):
+        return True
+    if candidates and _named(path, _SENTENCEPIECE) and not (path / "config.json").exists():
+        raise CheckpointError(f"{candidates[0]} is not a Marian model, or is truncated")
+    return False
 
-    pieces: tuple[Sequence[str], Sequence[str]]
-    eos_id: int
-    unk_id: int
-    models: Mapping[str, bytes]
-    is_list: bool
 
-    def control_bytes(self) -> list[int]:
-        """Returns the target ids of control characters, which Marian does not produce."""
-        return [id_ for id_, piece in enumerate(self.pieces[1]) if piece in _CONTROL_BYTES]
+def read(path: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a Transformer whose decoder has self-attention or SSRU cells."""
+    files = _find(path)
+    network = MarianNetwork(MarianFile(files.weights))
+    is_list, contents, pieces = _read_vocabularies(files, (network.source_size, network.target_size))
+    unk_id = _common_id(files, pieces, _UNKNOWN)
+    config = network.config(_common_id(files, pieces, _END), unk_id)
+    tags = language_tags(piece for piece in pieces[0] if bare_tag(piece))
+    known = [] if pair and tags else _pairs(files, is_guessed=pair is None)
+    (languages,) = chosen_pairs(files.folder, known, pair, tags)
+    target = languages[1]
+    if tags and target not in tags:
+        raise CheckpointError(
+            f"the model translates into {', '.join(sorted(tags))}: choose one, as in --pair en-{min(tags)}"
+        )
+    rows = config.bos_id
+    has_own_ids = not is_list and all(len(side) == rows for side in pieces)
+    names = (SHARED_FILE,) if files.sentencepiece[0] == files.sentencepiece[1] else (SOURCE_FILE, TARGET_FILE)
+    is_firefox = _FIREFOX.fullmatch(files.weights.name) is not None
+    return ForeignModel(
+        config=config,
+        tensors=network.tensors(config),
+        text=ForeignText(
+            settings=TokenizerSettings(
+                special_ids={name: getattr(config, f"{name}_id") for name in ("pad", "bos", "eos", "unk")},
+                prepare="none",
+                tags={target: tags[target]} if tags else {},
+            ),
+            models=dict(zip(names, contents, strict=False)),
+            vocabularies={} if has_own_ids else vocabulary_lists(*(filled(side, rows) for side in pieces)),
+            pairs=[languages],
+        ),
+        name=card_name(files.information.get("shortName"), files.folder.resolve().name, default="marian"),
+        max_source_length=config.max_positions,
+        max_target_length=config.max_positions,
+        decoding=_decoding(files.decoder, pieces[1], unk_id),
+        licence=_FIREFOX_LICENCE if is_firefox else "",
+        shortlist=read_marian_shortlist(files.shortlist, config) if files.shortlist else None,
+        files=files.all,
+        origin={"release": network.version, "information": dict(files.information)},
+    )
 
-    @property
-    def tags(self) -> dict[str, str]:
-        """The source pieces that ask for a target language, by language."""
-        return language_tags(piece for piece in self.pieces[0] if bare_tag(piece))
 
-    def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
-        """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
+def _decoding(fields: Fields, pieces: Sequence[str], unk_id: int) -> Mapping[str, object]:
+    """Returns the options of the decoder's configuration.
 
-        Args:
-            config: The network.
-            target: Code of the target language; if the source has tags of languages, one must be its.
-        """
-        names = ("pad", "bos", "eos", "unk")
-        ids = {name: int(getattr(config, f"{name}_id")) for name in names}
-        tags = self.tags
-        if tags and target not in tags:
-            known = ", ".join(sorted(tags))
-            raise CheckpointError(
-                f"the model translates into {known}: choose one, as in --pair en-{min(tags)}"
-            )
-        return TokenizerSettings(special_ids=ids, prepare="none", tags={target: tags[target]} if tags else {})
+    Marian never produces control characters, nor `<unk>` unless told to.
+    """
+    if fields.number("word-penalty"):
+        raise fields.refusal("word-penalty", "0")
+    beam_size = int(fields.number("beam-size"))
+    suppressed = {id_ for id_, piece in enumerate(pieces) if piece in _CONTROL_BYTES}
+    # Marian's beam ends with its last hypothesis, but gets narrower by each that has finished.
+    beam = {"strategy": "beam", "beam_size": beam_size, "stop": "count"}
+    return {
+        **(beam if beam_size > 1 else {"strategy": "greedy"}),
+        "length_penalty": fields.number("normalize"),
+        "max_length_ratio": fields.number("max-length-factor"),
+        "suppress_ids": sorted(suppressed if fields.get("allow-unk") is True else {*suppressed, unk_id}),
+    }
 
-    def lists(self, config: TransformerConfig) -> dict[str, Sequence[str]]:
-        """Returns the lists of pieces, by our file names; none if the models' own ids are the network's."""
-        rows = config.bos_id
-        if not self.is_list and all(len(pieces) == rows for pieces in self.pieces):
-            return {}
-        return vocabulary_lists(*(filled(pieces, rows) for pieces in self.pieces))
+
+def _pairs(files: _Files, *, is_guessed: bool) -> list[Pair]:
+    """Returns the languages that the files tell or, if they may be guessed, the name of the folder."""
+    names = (files.weights.name, *(path.name for path in files.vocabularies))
+    found = _pair_of_information(files.information) or _pair_of_names(_LANGUAGES_IN_FILES, names)
+    if found is None and is_guessed:
+        found = _pair_of_names(_LANGUAGES_IN_FOLDERS, [files.folder.resolve().name])
+    return [found] if found else []
+
+
+def _pair_of_information(information: Mapping[str, object]) -> Pair | None:
+    codes = {name: code for code, name in LANGUAGE_NAMES.items()}
+    for source, target in (("src", "trg"), ("sourceLanguage", "targetLanguage")):
+        named = information.get(source), information.get(target)
+        known = [codes.get(name, name) for name in named if isinstance(name, str)]
+        if len(known) == 2 and all(canonical_code(code) in LANGUAGE_NAMES for code in known):
+            return known[0], known[1]
+    return None
 
 
 def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | None:
@@ -160,109 +194,51 @@ def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | Non
     return None
 
 
-def recognises(path: Path) -> bool:
-    """Returns whether a path is Marian's weight file, or a folder with one."""
-    if not path.is_dir():
-        return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
-    candidates = [each for each in _named(path, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
-    if any(map(is_marian_file, candidates)):
-        return True
-    if candidates and _named(path, _SENTENCEPIECE) and not (path / "config.json").exists():
-        raise CheckpointError(f"{candidates[0]} is not a Marian model, or is truncated")
-    return False
-
-
-def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a Transformer whose decoder has self-attention or SSRU cells."""
-    folder = open_folder(path)
-    network = MarianNetwork(MarianFile(folder.weights))
-    vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
-    config = network.config(vocabulary.eos_id, vocabulary.unk_id)
-    known = [] if pair and vocabulary.tags else folder.pairs(is_guessed=pair is None)
-    (languages,) = chosen_pairs(folder.path, known, pair, vocabulary.tags)
-    is_firefox = _FIREFOX.fullmatch(folder.weights.name) is not None
-    return ForeignModel(
-        config=config,
-        tensors=network.tensors(config),
-        text=ForeignText(
-            settings=vocabulary.settings(config, languages[1]),
-            models=vocabulary.models,
-            vocabularies=vocabulary.lists(config),
-            pairs=[languages],
-        ),
-        name=card_name(folder.information.get("shortName"), folder.path.resolve().name, default="marian"),
-        max_source_length=config.max_positions,
-        max_target_length=config.max_positions,
-        decoding=_decoding(folder, vocabulary),
-        licence=_FIREFOX_LICENCE if is_firefox else "",
-        shortlist=read_marian_shortlist(folder.shortlist, config) if folder.shortlist else None,
-        files=folder.files,
-        origin={
-            "release": network.version,
-            "information": dict(folder.information),
-        },
-    )
-
-
-def _decoding(folder: MarianFolder, vocabulary: MarianVocabulary) -> Mapping[str, object]:
-    """Returns the options of the decoder's configuration; Marian never produces `<unk>` unless told to."""
-    if folder.number("word-penalty", 0):
-        raise refusal(folder.path, "word-penalty", "0", folder.number("word-penalty", 0))
-    beam_size = int(folder.number("beam-size", 1))
-    unknown = [] if folder.decoder.get("allow-unk", False) is True else [vocabulary.unk_id]
-    # Marian's beam ends with its last hypothesis, but gets narrower by each that has finished.
-    beam = {"strategy": "beam", "beam_size": beam_size, "stop": "count"}
-    return {
-        **(beam if beam_size > 1 else {"strategy": "greedy"}),
-        "length_penalty": folder.number("normalize", 0),
-        "max_length_ratio": folder.number("max-length-factor", 3),
-        "suppress_ids": sorted({*unknown, *vocabulary.control_bytes()}),
-    }
-
-
-def open_folder(path: Path) -> MarianFolder:
-    """Finds the files of a model.
-
-    Args:
-        path: Its folder, or its weight file.
-    """
+def _find(path: Path) -> _Files:
+    """Finds the files of a model, by its folder or its weight file."""
     folder = path if path.is_dir() else path.parent
-    configurations = _named(folder, _DECODER)
-    decoder = read_yaml(configurations[0].read_bytes(), str(configurations[0])) if configurations else {}
+    configurations = _named(folder, _DECODER)[:1]
     where = configurations[0] if configurations else folder
-    weights = _weights(folder, where, decoder) if path.is_dir() else path
+    content = read_yaml(where.read_bytes(), str(where)) if configurations else {}
+    decoder = Fields(where, content, _DECODING)
+    weights = _weights(folder, decoder) if path.is_dir() else path
     if weights.suffix == ZSTANDARD:
         raise CheckpointError(f"{weights} must be unpacked first: zstd -d --rm {folder}/*{ZSTANDARD}")
     sentencepiece = _named(folder, _SENTENCEPIECE)
-    listed = _listed(folder, where, decoder, "vocabs") or _named(folder, _LIST) or sentencepiece
+    listed = _listed(folder, decoder, "vocabs") or _named(folder, _LIST) or sentencepiece
     vocabularies = _both_sides(where, listed)
-    shortlist = _first(_listed(folder, where, decoder, "shortlist", count=1) or _named(folder, _SHORTLIST))
-    information = next((folder / name for name in _INFORMATION if (folder / name).is_file()), None)
-    is_list = not _SENTENCEPIECE.fullmatch(vocabularies[0].name)
-    if is_list and not sentencepiece:
-        raise refusal(folder, "vocabs", "SentencePiece models, or lists with such models", "lists alone")
-    models = _both_sides(folder, sentencepiece) if is_list else vocabularies
-    files = [weights, *vocabularies, *models, shortlist, information, *configurations[:1]]
-    return MarianFolder(
-        path=folder,
+    if not _SENTENCEPIECE.fullmatch(vocabularies[0].name):
+        if not sentencepiece:
+            raise refusal(folder, "vocabs", "SentencePiece models, or lists with such models", "lists alone")
+        listed = sentencepiece
+    models = _both_sides(folder, listed)
+    # The decoder's `shortlist` is a file and its options.
+    shortlists = _listed(folder, decoder, "shortlist", count=1) or _named(folder, _SHORTLIST)
+    information = [folder / name for name in _INFORMATION if (folder / name).is_file()][:1]
+    files = [weights, *vocabularies, *models, *shortlists[:1], *information, *configurations]
+    return _Files(
+        folder=folder,
         weights=weights,
         vocabularies=vocabularies,
         sentencepiece=models,
-        shortlist=shortlist,
+        shortlist=shortlists[0] if shortlists else None,
         decoder=decoder,
-        information=read_json(information) if information else {},
-        files=list(dict.fromkeys(file for file in files if file)),
+        information=read_json(information[0]) if information else {},
+        all=list(dict.fromkeys(files)),
     )
 
 
-def _weights(folder: Path, where: Path, decoder: Mapping[str, object]) -> Path:
-    listed = _listed(folder, where, decoder, "models")
-    candidates = [each for each in _named(folder, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
+def _weights(folder: Path, decoder: Fields) -> Path:
+    candidates = _candidates(folder)
     # If none is recognised, reading the only candidate tells what is wrong with it.
-    found = listed or [each for each in candidates if is_marian_file(each)] or candidates
+    found = _listed(folder, decoder, "models") or list(filter(is_marian_file, candidates)) or candidates
     if len(found) != 1:
-        raise refusal(where, "models", "one file of weights", [each.name for each in found])
+        raise refusal(decoder.path, "models", "one file of weights", [each.name for each in found])
     return found[0]
+
+
+def _candidates(folder: Path) -> list[Path]:
+    return [each for each in _named(folder, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
 
 
 def _both_sides(where: Path, found: Sequence[Path]) -> tuple[Path, Path]:
@@ -274,21 +250,17 @@ def _both_sides(where: Path, found: Sequence[Path]) -> tuple[Path, Path]:
     return found[0], found[-1]
 
 
-def _listed(
-    folder: Path, where: Path, decoder: Mapping[str, object], field: str, count: int | None = None
-) -> list[Path]:
+def _listed(folder: Path, decoder: Fields, field: str, count: int | None = None) -> list[Path]:
     """Returns the files that the configuration lists in a field, looked for in the folder alone."""
-    names = decoder.get(field, [])
+    names = decoder.get(field)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names[:count]):
-        raise refusal(where, field, "a list of files", names)
-    return [_present(folder, where, field, name) for name in names[:count]]
-
-
-def _present(folder: Path, where: Path, field: str, name: str) -> Path:
-    paths = [folder / f"{Path(name).name}{suffix}" for suffix in ("", ".gz")]
-    found = next((path for path in paths if path.is_file()), None)
-    if found is None:
-        raise refusal(where, field, "files of this folder", name)
+        raise decoder.refusal(field, "a list of files")
+    found = []
+    for name in names[:count]:
+        paths = [folder / f"{Path(name).name}{suffix}" for suffix in ("", ".gz")]
+        found += [path for path in paths if path.is_file()][:1]
+        if not any(path.is_file() for path in paths):
+            raise refusal(decoder.path, field, "files of this folder", name)
     return found
 
 
@@ -296,37 +268,24 @@ def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return sorted(each for each in folder.iterdir() if pattern.fullmatch(each.name) and each.is_file())
 
 
-def _first(paths: Sequence[Path]) -> Path | None:
-    return paths[0] if paths else None
+def _read_vocabularies(
+    files: _Files, sizes: tuple[int, int]
+) -> tuple[bool, Sequence[bytes], tuple[Sequence[str], Sequence[str]]]:
+    """Reads the vocabularies of both sides, for embeddings of so many rows.
 
-
-def read_vocabulary(folder: MarianFolder, sizes: tuple[int, int]) -> MarianVocabulary:
-    """Reads the vocabularies of a model.
-
-    Args:
-        folder: The model's files.
-        sizes: Rows of the source's and the target's embedding.
+    Returns:
+        Whether ids are those of lists, instead of those of the SentencePiece models; the content of these
+        models; and the pieces of the source and of the target, by id.
     """
-    is_list = not _SENTENCEPIECE.fullmatch(folder.vocabularies[0].name)
-    paths = folder.sentencepiece if is_list else folder.vocabularies
-    contents = [unpacked(path) for path in paths]
-    processors = [load_sentencepiece(path, content) for path, content in zip(paths, contents, strict=True)]
-    if is_list:
-        source, target = (_pieces_of_list(path) for path in folder.vocabularies)
-    else:
-        source, target = map(pieces_of, processors)
-    for path, pieces, size in zip(folder.vocabularies, (source, target), sizes, strict=True):
+    contents = [unpacked(path) for path in files.sentencepiece]
+    processors = map(load_sentencepiece, files.sentencepiece, contents)
+    own, other = map(pieces_of, processors)
+    if is_list := files.vocabularies != files.sentencepiece:
+        own, other = map(_pieces_of_list, files.vocabularies)
+    for path, pieces, size in zip(files.vocabularies, (own, other), sizes, strict=True):
         if len(pieces) > size:
             raise refusal(path, "size", f"at most {size}, the rows of the embedding", len(pieces))
-    ends, unknowns = (_common_id(folder, (source, target), piece) for piece in (_END, _UNKNOWN))
-    names = (SHARED_FILE,) if paths[0] == paths[1] else (SOURCE_FILE, TARGET_FILE)
-    return MarianVocabulary(
-        pieces=(source, target),
-        eos_id=ends,
-        unk_id=unknowns,
-        models=dict(zip(names, contents, strict=False)),
-        is_list=is_list,
-    )
+    return is_list, contents, (own, other)
 
 
 def _pieces_of_list(path: Path) -> list[str]:
@@ -337,11 +296,11 @@ def _pieces_of_list(path: Path) -> list[str]:
     return [ids[id_] for id_ in range(len(ids))]
 
 
-def _common_id(folder: MarianFolder, sides: tuple[Sequence[str], Sequence[str]], piece: str) -> int:
-    for path, pieces in zip(folder.vocabularies, sides, strict=True):
+def _common_id(files: _Files, sides: tuple[Sequence[str], Sequence[str]], piece: str) -> int:
+    for path, pieces in zip(files.vocabularies, sides, strict=True):
         if piece not in pieces:
             raise CheckpointError(f"{path} must have the piece {piece!r}")
     source, target = (pieces.index(piece) for pieces in sides)
     if source != target:
-        raise refusal(folder.vocabularies[1], piece, f"id {source}, as on the source's side", target)
+        raise refusal(files.vocabularies[1], piece, f"id {source}, as on the source's side", target)
     return source
