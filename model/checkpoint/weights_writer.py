@@ -146,10 +146,11 @@ def _checked(name: str, shape: Shape, tensor: StoredTensor, storage: StorageType
     wanted = storage or tensor.dtype
     if wanted == "int8" and (len(shape) != 2 or name.endswith(_KEPT_AS_FLOATS)):
         wanted = "float32"
-    tensor = tensor.converted(wanted)
-    if not tensor.is_finite():
-        raise CheckpointError(f"{what} holds NaN or infinity")
-    return tensor
+    converted = tensor.converted(wanted)
+    if not converted.is_finite():
+        fault = f"numbers too large for {wanted}" if tensor.is_finite() else "NaN or infinity"
+        raise CheckpointError(f"{what} holds {fault}")
+    return converted
 
 
 class _Files:

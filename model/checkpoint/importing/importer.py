@@ -98,8 +98,9 @@ def import_model(
             if verify:
                 verify(checkpoint)
         except CheckpointError as error:
-            # The temporary folder means nothing to a user.
-            raise CheckpointError(str(error).replace(str(temporary), str(path))) from error
+            # The temporary folder means nothing to a user, nor do weights of no name.
+            message = str(error).replace(str(temporary), str(path))
+            raise CheckpointError(message.replace("the weights:", f"the weights of {path}:", 1)) from error
 
 
 def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:

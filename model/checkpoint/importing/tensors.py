@@ -5,6 +5,8 @@ State dicts of PyTorch are safetensors files, or pickles, which a process of its
 
 import math
 import os
+import pickle
+import re
 import resource
 import shutil
 import subprocess
@@ -271,7 +273,7 @@ class ForeignTensors(Mapping[str, ForeignTensor]):
             CheckpointError: If it is not floating point.
         """
         if self[name].dtype not in _FLOATS:
-            raise refusal(self.path, name, "floating point", self[name].dtype)
+            raise refusal(self.path, name, f"of type {', '.join(_FLOATS)}", self[name].dtype)
         return StoredTensor(self.gathered(name, index, filler), cast(StorageType, self[name].dtype))
 
     def gathered(self, name: str, index: NDArray[np.intp], filler: float) -> NDArray[Any]:
@@ -414,7 +416,12 @@ def convert_pickle(path: Path, result: Path) -> None:
         _require_stored(path)
     _limit_memory(path.stat().st_size)
     with torch.serialization.safe_globals([restore_type_tag]):  # LibTorch's mark of a type; returns its value
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        except pickle.UnpicklingError as error:
+            # The other lines of the message explain how to trust the file.
+            named = re.search(r"GLOBAL [\w.]+", str(error))
+            raise ValueError(f"it names {named[0]}" if named else str(error).splitlines()[0]) from error
     if isinstance(content, Mapping):
         content = next(
             (content[name] for name in _WRAPPERS if isinstance(content.get(name), Mapping)), content

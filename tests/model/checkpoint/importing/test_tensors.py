@@ -61,8 +61,8 @@ def test_a_state_dict_may_stand_among_other_things(
 
 
 HOSTILE: Mapping[str, tuple[Callable[[Path], bytes], str]] = {
-    "a program": (lambda proof: saved({"a": Hostile(proof)}), "Weights only load failed"),
-    "a program in an old pickle": (lambda proof: pickle.dumps(Hostile(proof), 2), "Weights only load failed"),
+    "a program": (lambda proof: saved({"a": Hostile(proof)}), r"it names GLOBAL \w+"),
+    "a program in an old pickle": (lambda proof: pickle.dumps(Hostile(proof), 2), r"it names GLOBAL \w+"),
     "a list": (lambda _: saved([1]), "a list instead of tensors by name"),
     "something else than tensors": (lambda _: saved({"a": 1}), "'a' is no tensor"),
     "more numbers than bytes": (lambda _: saved({"a": torch.zeros(1).expand(10**12)}), "more numbers than"),
@@ -85,6 +85,6 @@ def test_anything_else_is_refused(
 
 def test_the_process_that_reads_a_pickle_tells_why_it_refuses(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(saved({"a": Hostile(tmp_path / "proof")}))
-    with pytest.raises(CheckpointError, match="holds something else than tensors"):
+    with pytest.raises(CheckpointError, match=r"holds something else than tensors, .* it names GLOBAL"):
         unpickle(tmp_path / "model.pt", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"model.pt"}
