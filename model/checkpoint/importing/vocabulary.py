@@ -9,8 +9,9 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from model.checkpoint.importing.parameters import Parameter
 from model.checkpoint.importing.reader import refusal
-from model.checkpoint.importing.tensors import ForeignTensor
+from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, Part
 from model.checkpoint.manifest import read_errors
 from model.errors import CheckpointError
 from model.text.tokenizer import (
@@ -85,6 +86,28 @@ class Vocabularies:
     target: Vocabulary
     special_ids: Mapping[str, int]
     suppressed: Sequence[int]
+
+    @property
+    def config_fields(self) -> dict[str, object]:
+        """The fields of TransformerConfig that tell of ids."""
+        sizes = {"source_vocab_size": len(self.source.pieces), "target_vocab_size": len(self.target.pieces)}
+        return {**sizes, **self.special_ids}
+
+    @property
+    def has_new_targets(self) -> bool:
+        """Whether a target id has no row in the file, so that the output needs a bias."""
+        return self.target.known < len(self.target.pieces)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether ids mean the same rows on both sides."""
+        return np.array_equal(self.source.rows, self.target.rows)
+
+    def part(self, parameter: Parameter, name: str, tensors: ForeignTensors) -> Part:
+        """Returns the rows of a tensor that make up an embedding of tokens, or the output."""
+        side = self.source if parameter.stack == "encoder" else self.target
+        is_bias = parameter.kind == "bias"
+        return Part(name, side.rows_in(tensors.get(name)), NEVER if is_bias else 0, is_optional=is_bias)
 
     @property
     def lists(self) -> dict[str, Sequence[str]]:

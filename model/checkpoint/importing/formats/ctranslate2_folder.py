@@ -97,12 +97,12 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         starts_with_language=starts_with_language,
         pair=pair,
     )
-    config = network.config(vocabularies.source, vocabularies.target, vocabularies.special_ids)
+    config = network.config(vocabularies)
     files = [folder / MODEL, *_vocabulary_files(folder), *tokenizer_files(tokenizer_folder).values()]
     files += [folder / CONFIG] if (folder / CONFIG).is_file() else []
     return ForeignModel(
         config=config,
-        tensors=network.tensors(config, vocabularies.source, vocabularies.target),
+        tensors=network.tensors(config, vocabularies),
         text=text,
         name=card_name(folder.resolve().name, default="ctranslate2"),
         max_source_length=min(config.max_positions, _MOST_SOURCE_TOKENS),

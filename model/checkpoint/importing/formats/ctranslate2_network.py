@@ -10,7 +10,8 @@ aliases, by which shared variables are stored once. No torch.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from model.checkpoint.importing.parameters import (
 )
 from model.checkpoint.importing.reader import network_config, refusal
 from model.checkpoint.importing.tensors import TYPES, BinaryReader, ForeignTensor, ForeignTensors, Part
-from model.checkpoint.importing.vocabulary import NEVER, Vocabulary
+from model.checkpoint.importing.vocabulary import Vocabularies
 from model.checkpoint.manifest import read_errors
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.weights_writer import Read
@@ -272,16 +273,8 @@ class Network:
         """True if the first decoder input is a zero vector."""
         return bool(self._file.number("decoder/start_from_zero_embedding", 0))
 
-    def config(
-        self, source: Vocabulary, target: Vocabulary, special_ids: Mapping[str, int]
-    ) -> TransformerConfig:
-        """Returns the configuration of our network.
-
-        Args:
-            source: Source ids.
-            target: Target ids.
-            special_ids: `pad_id`, `bos_id`, `eos_id`, `unk_id` and `decoder_start_id`.
-        """
+    def config(self, vocabularies: Vocabularies) -> TransformerConfig:
+        """Returns the configuration of our network."""
         file = self._file
         biases = [name for name in file if name.endswith("/bias")]
         activation = self._number_of_stacks("activation", 0)
@@ -289,8 +282,7 @@ class Network:
             known = ", ".join(f"{key} ({name})" for key, name in _ACTIVATIONS.items())
             raise refusal(file.path, "activation", f"one of {known}", activation)
         values: dict[str, object] = {
-            "source_vocab_size": len(source.pieces),
-            "target_vocab_size": len(target.pieces),
+            **vocabularies.config_fields,
             "model_dim": self._model_dim,
             "num_heads": int(self._num_heads),
             "num_encoder_layers": self._depths["encoder"],
@@ -300,40 +292,35 @@ class Network:
             "gated_ffn": "decoder/layer_0/ffn/linear_0_noact/weight" in file,
             "attention_bias": any("attention/linear" in name for name in biases),
             "ffn_bias": any("/ffn/linear" in name for name in biases),
-            "output_bias": "decoder/projection/bias" in file or target.known < len(target.pieces),
+            "output_bias": "decoder/projection/bias" in file or vocabularies.has_new_targets,
             "scale_embeddings": self._scales_embeddings(),
             "logit_scale": file.number("decoder/scale_outputs", 1),
-            "tie": self._tie(source, target),
+            "tie": self._tie(vocabularies),
             **self._norms(),
             **self._attention(),
             **self._positions(),
-            **special_ids,
         }
         if value := file.number("decoder/alibi", 0):
             raise refusal(file.path, "decoder/alibi", "0, as these positions cannot be computed", value)
         return network_config(file.path, values)
 
-    def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
+    def tensors(self, config: TransformerConfig, vocabularies: Vocabularies) -> dict[str, Read]:
         """Returns how to read every parameter, none of which is read before."""
-
-        def parts_of(parameter: Parameter) -> list[Part]:
-            is_source = parameter.stack == "encoder"
-            return [self._part(parameter, config, source if is_source else target)]
-
+        parts_of = partial(self._parts, config, vocabularies)
         return read_parameters(self._file, config, parts_of, unused=_UNUSED)
 
-    def _part(self, parameter: Parameter, config: TransformerConfig, vocabulary: Vocabulary) -> Part:
-        """Returns where the file has one of our parameters."""
-        module, is_bias = parameter.module, parameter.kind == "bias"
+    def _parts(
+        self, config: TransformerConfig, vocabularies: Vocabularies, parameter: Parameter
+    ) -> list[Part]:
+        module, rows = parameter.module, None
         name = variable_name(parameter, self._embeddings[parameter.stack])
-        rows, filler = None, 0.0
         if module in ("embedding.tokens", "output"):
-            rows, filler = vocabulary.rows_in(self._file.get(name)), NEVER if is_bias else 0.0
-        elif module == "embedding.positions":
+            return [vocabularies.part(parameter, name, self._file)]
+        if module == "embedding.positions":
             rows = np.arange(config.max_positions)
         elif module in ("attention.query", "attention.key_value", "cross.key_value"):
             rows = self._rows_of_heads(name, module, config)
-        return Part(name, rows, filler, is_optional=is_bias)
+        return [Part(name, rows, is_optional=parameter.kind == "bias")]
 
     def _rows_of_heads(self, name: str, module: str, config: TransformerConfig) -> NDArray[np.intp]:
         """Returns the rows of queries, or of keys and values, which self-attention fuses with its queries.
@@ -490,15 +477,16 @@ class Network:
             raise refusal(self._file.path, "scale_embeddings", requirement, [encoder, decoder])
         return encoder != 1.0 or self._model_dim == 1
 
-    def _tie(self, source: Vocabulary, target: Vocabulary) -> str:
+    def _tie(self, vocabularies: Vocabularies) -> str:
         """Returns how matrices are tied, which must have a row for each piece, and at most that of <unk>."""
         names = [f"{self._embeddings[stack]}/weight" for stack in STACKS] + ["decoder/projection/weight"]
-        for name, vocabulary in zip(names, (source, target, target), strict=True):
+        sides = (vocabularies.source, vocabularies.target, vocabularies.target)
+        for name, vocabulary in zip(names, sides, strict=True):
             rows = self._file.sizes(name, 2)[0]
             if rows not in (vocabulary.listed, vocabulary.known):
                 needed = f"of {vocabulary.listed} rows, as the vocabulary has pieces"
                 raise refusal(self._file.path, name, needed, rows)
-        return find_tie(self._file, *names, can_share=np.array_equal(source.rows, target.rows))
+        return find_tie(self._file, *names, can_share=vocabularies.are_shared)
 
 
 def _first_layer(scope: str) -> str:

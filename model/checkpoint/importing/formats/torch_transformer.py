@@ -44,7 +44,6 @@ from model.checkpoint.importing.reader import (
 )
 from model.checkpoint.importing.tensors import ForeignTensor, Part, StateDict
 from model.checkpoint.importing.vocabulary import (
-    NEVER,
     SpecialTokens,
     Vocabularies,
     arrange,
@@ -197,11 +196,10 @@ class _Network:
 
     def config(self, vocabularies: Vocabularies) -> TransformerConfig:
         """Returns the configuration of our network."""
-        source, target, described = vocabularies.source, vocabularies.target, self._description
+        described = self._description
         bias = f"{self._names['output'].removesuffix('weight')}bias"
         values: dict[str, object] = {
-            "source_vocab_size": len(source.pieces),
-            "target_vocab_size": len(target.pieces),
+            **vocabularies.config_fields,
             "model_dim": self._model_dim,
             "num_heads": described.integer("num_heads", 1),
             "num_encoder_layers": self._depth("encoder"),
@@ -210,7 +208,7 @@ class _Network:
             "activation": described.choice("activation", _ACTIVATIONS),
             "attention_bias": self._has_biases,
             "ffn_bias": self._has_biases,
-            "output_bias": bias in self._weights or target.known < len(target.pieces),
+            "output_bias": bias in self._weights or vocabularies.has_new_targets,
             "scale_embeddings": described.flag("scale_embeddings"),
             "norm_position": "pre" if described.flag("norm_first") else "post",
             "norm_bias": self._has_biases,
@@ -221,10 +219,9 @@ class _Network:
                 self._names["source_embedding"],
                 self._names["target_embedding"],
                 self._names["output"],
-                can_share=np.array_equal(source.rows, target.rows),
+                can_share=vocabularies.are_shared,
             ),
             **self._position_fields(),
-            **vocabularies.special_ids,
         }
         return network_config(self._weights.path, values)
 
@@ -237,9 +234,7 @@ class _Network:
     def _parts(
         self, config: TransformerConfig, vocabularies: Vocabularies, parameter: Parameter
     ) -> list[Part]:
-        stack, module = parameter.stack, parameter.module
-        is_bias = parameter.kind == "bias"
-        is_source = stack == "encoder"
+        module, is_source = parameter.module, parameter.stack == "encoder"
         role = "source_embedding" if is_source else "target_embedding"
         (name,) = parameter.names(
             _TABLE,
@@ -250,17 +245,16 @@ class _Network:
             output=self._names["output"].removesuffix(".weight"),
             positions=self._tables[role],
         )
-        width, rows, filler = config.model_dim, None, 0.0
+        width, rows = config.model_dim, None
         if module in ("embedding.tokens", "output"):
-            side = vocabularies.source if is_source else vocabularies.target
-            rows, filler = side.rows_in(self._weights.get(name)), NEVER if is_bias else 0.0
-        elif module == "embedding.positions":
+            return [vocabularies.part(parameter, name, self._weights)]
+        if module == "embedding.positions":
             rows = np.arange(config.max_positions)
         elif module.endswith("query"):
             rows = np.arange(width)
         elif module.endswith("key_value"):
             rows = np.arange(width, 3 * width)
-        return [Part(name, rows, filler, is_optional=module == "output" and is_bias)]
+        return [Part(name, rows)]
 
     def _depth(self, stack: str) -> int:
         depth = 0

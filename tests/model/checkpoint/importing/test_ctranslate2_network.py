@@ -79,8 +79,8 @@ def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
     unk, bos, eos, start = (options[f"{role}_token"] for role in ("unk", "bos", "eos", "decoder_start"))
     tokens = SpecialTokens(unk=unk, bos=bos, eos=eos, start=start)
     sides = arrange(*read_pieces(folder), tokens, starts_from_zero=zero, where=folder)
-    config = read.config(sides.source, sides.target, sides.special_ids)
-    tensors = read.tensors(config, sides.source, sides.target)
+    config = read.config(sides)
+    tensors = read.tensors(config, sides)
     network = Transformer(config).eval()
     weights = {name: tensor().torch().float() for name, tensor in tensors.items()}
     assert not network.load_state_dict(weights, strict=False).unexpected_keys
