@@ -91,9 +91,6 @@ def read_parameters(
         config: Our network.
         parts_of: Returns the parts that make up a parameter, one below the other.
         unused: Names of tensors that may be left over.
-
-    Raises:
-        CheckpointError: With the first tensor that is missing, of another shape, or left over.
     """
     reads: dict[str, Read] = {}
     used: set[str] = set()

@@ -94,11 +94,7 @@ class Reader(Protocol):
         ...
 
     def read(self, path: Path, pair: Pair | None) -> ForeignModel:
-        """Reads a model; `pair` chooses among the languages that it names, or names them.
-
-        Raises:
-            CheckpointError: If it is broken or cannot be computed; the message names file and field.
-        """
+        """Reads a model; `pair` chooses among the languages that it names, or names them."""
         ...
 
 
@@ -110,11 +106,7 @@ def refusal(where: Path | str, name: str, requirement: str, value: object) -> Ch
 
 
 def network_config(where: Path | str, values: Mapping[str, object]) -> TransformerConfig:
-    """Returns the configuration of our network.
-
-    Raises:
-        CheckpointError: With the file and the value that we cannot compute.
-    """
+    """Returns the configuration of our network."""
     try:
         return TransformerConfig.from_dict(values)
     except ConfigError as error:
@@ -147,11 +139,7 @@ class Fields:
 
     @classmethod
     def read(cls, path: Path, defaults: Mapping[str, object], *, is_optional: bool = False) -> "Fields":
-        """Reads a file, which may be missing if it is optional.
-
-        Raises:
-            CheckpointError: If it is no JSON object.
-        """
+        """Reads a file, which may be missing if it is optional."""
         return cls(path, {} if is_optional and not path.is_file() else read_json(path), defaults)
 
     def get(self, name: str) -> object:
@@ -174,7 +162,7 @@ class Fields:
         value = self.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self.refusal(name, "a number")
-        return float(value)
+        return value
 
     def flag(self, name: str) -> bool:
         """Returns true or false."""
@@ -289,9 +277,6 @@ def chosen_pairs(
         known: The directions that the model names.
         pair: The user's choice; the model's own directions must include it, if it names any.
         tags: Piece of each target language, if there are such pieces.
-
-    Raises:
-        CheckpointError: If the model names no languages and neither does the user, or it lacks the user's.
     """
     if pair is None:
         if not known:

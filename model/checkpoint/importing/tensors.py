@@ -69,11 +69,7 @@ class ForeignTensor:
     owner: object = field(default=None, compare=False, repr=False)
 
     def numbers(self, rows: slice = slice(None)) -> NDArray[Any]:
-        """Reads consecutive rows, as they are stored.
-
-        Raises:
-            CheckpointError: If the file cannot be read, or has become too short.
-        """
+        """Reads consecutive rows, as they are stored."""
         first, end, _ = rows.indices(self.shape[0] if self.shape else 1)
         width, kind = math.prod(self.shape[1:]), self._type
         place = self.offset + first * width * kind.itemsize
@@ -204,22 +200,14 @@ class ForeignTensors(Mapping[str, ForeignTensor]):
         self.tensors[name] = replace(self[name], shape=shape)
 
     def sizes(self, name: str, dimensions: int) -> tuple[int, ...]:
-        """Returns the shape of a tensor.
-
-        Raises:
-            CheckpointError: If it has another number of dimensions, or one of them is 0.
-        """
+        """Returns the shape of a tensor."""
         shape = self[name].shape
         if len(shape) != dimensions or not all(shape):
             raise refusal(self.path, name, f"of {dimensions} dimensions, none of them 0", list(shape))
         return shape
 
     def number(self, name: str, default: float) -> float:
-        """Returns a tensor with a single number, or the default if the file lacks the tensor.
-
-        Raises:
-            CheckpointError: If the tensor is not a single finite number.
-        """
+        """Returns a tensor with a single number, or the default if the file lacks the tensor."""
         if name not in self:
             return default
         tensor = self[name]
@@ -240,11 +228,7 @@ class ForeignTensors(Mapping[str, ForeignTensor]):
         return len(part.rows), *shape[1:]
 
     def read(self, part: Part) -> Read:
-        """Returns how to read a part, by rows where that is possible.
-
-        Raises:
-            CheckpointError: If there is no such tensor.
-        """
+        """Returns how to read a part, by rows where that is possible."""
         shape = self.shape(part)
         if part.is_transposed or part.columns is not None:
             return partial(self._whole, part)
@@ -267,11 +251,7 @@ class ForeignTensors(Mapping[str, ForeignTensor]):
         return StoredTensor(np.ascontiguousarray(values), tensor.dtype, scale)
 
     def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
-        """Reads rows of a tensor by their numbers.
-
-        Raises:
-            CheckpointError: If it is not floating point.
-        """
+        """Reads rows of a tensor by their numbers."""
         if self[name].dtype not in _FLOATS:
             raise refusal(self.path, name, f"of type {', '.join(_FLOATS)}", self[name].dtype)
         return StoredTensor(self.gathered(name, index, filler), cast(StorageType, self[name].dtype))
@@ -316,9 +296,6 @@ class StateDict(ForeignTensors):
         Args:
             folder: The folder.
             file: The only file with weights, under any name; None finds them by Hugging Face's names.
-
-        Raises:
-            CheckpointError: If there are none, or a file is broken.
         """
         self.files, tensors = _weight_files(folder) if file is None else ([file], None)
         if file is not None and file.suffix == ".safetensors":

@@ -147,9 +147,6 @@ def arrange(
         starts_from_zero: Whether the first decoder input is a zero vector. A new token gets it.
         where: The folder, for messages.
         pad: Padding; None is the first of the usual names that both sides have.
-
-    Raises:
-        CheckpointError: If the target lacks the end of a sentence or the decoder's first token.
     """
     for role, token in (("eos_token", tokens.eos), ("decoder_start_token", tokens.start)):
         if token is not None and token not in target and not starts_from_zero:
@@ -236,11 +233,7 @@ def filled(pieces: Sequence[str], rows: int) -> list[str]:
 
 
 def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
-    """Loads a model file, or the content that a file was unpacked or converted to.
-
-    Raises:
-        CheckpointError: If the file cannot be read, or is no SentencePiece model.
-    """
+    """Loads a model file, or the content that a file was unpacked or converted to."""
     if content is None:
         with read_errors(path):
             content = path.read_bytes()

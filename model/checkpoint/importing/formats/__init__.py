@@ -1,8 +1,7 @@
 """The formats that can be imported, and recognition of a path's format. No torch.
 
 Each format has a module that reads its folders; where the network of a format or its tokenizers need much
-code, they have modules of their own. A file that is broken, or a field that cannot be computed, raises a
-CheckpointError with the file's name and the field's, wherever it is read.
+code, they have modules of their own.
 """
 
 from collections.abc import Sequence

@@ -88,15 +88,7 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
     if starts_with_language:
         tokens = _start_from_pair(folder, tokens, pieces[1], pair)
     vocabularies = arrange(*pieces, tokens, starts_from_zero=is_zero, where=folder)
-    text = _text(
-        tokenizer_folder,
-        vocabularies,
-        tokens,
-        adds_bos=options.flag("add_source_bos"),
-        adds_eos=options.flag("add_source_eos"),
-        starts_with_language=starts_with_language,
-        pair=pair,
-    )
+    text = _text(tokenizer_folder, vocabularies, tokens, options, pair, starts_with_language)
     config = network.config(vocabularies)
     files = [folder / MODEL, *_vocabulary_files(folder), *tokenizer_files(tokenizer_folder).values()]
     files += [folder / CONFIG] if (folder / CONFIG).is_file() else []
@@ -197,31 +189,23 @@ def _text(
     folder: Path,
     vocabularies: Vocabularies,
     tokens: SpecialTokens,
-    *,
-    adds_bos: bool,
-    adds_eos: bool,
-    starts_with_language: bool,
+    options: Fields,
     pair: Pair | None,
+    starts_with_language: bool,
 ) -> ForeignText:
     """Returns tokenizer and languages of a folder.
 
-    Args:
-        folder: The folder with the tokenizer.
-        vocabularies: The pieces of both sides.
-        tokens: The special pieces.
-        adds_bos: Whether CTranslate2 itself puts the beginning of a sentence before a source.
-        adds_eos: Whether it puts the end of a sentence after one.
-        starts_with_language: Whether the decoder's first input is the target language, as in mBART-25, whose
-            sources end with their language.
-        pair: The languages, if the caller says.
+    CTranslate2 itself puts BOS before a source and EOS after it, where the options say so. In mBART-25, the
+    decoder's first input is the target language, and sources end with theirs.
     """
     models = tokenizer_files(folder)
     if (folder / DESCRIPTION).is_file() and models:
         return _own(folder, models, pair)
     tags, is_in_front = _tags(vocabularies)
-    source_begin = [tokens.bos] if adds_bos else []
+    source_begin = [tokens.bos] if options.flag("add_source_bos") else []
     # Models whose decoder begins with another piece than <s> were trained with </s> at the end of the source.
-    source_end = [tokens.eos] if adds_eos or tokens.start != tokens.bos else []
+    has_end = options.flag("add_source_eos") or tokens.start != tokens.bos
+    source_end = [tokens.eos] if has_end else []
     target_begin = []
     if is_in_front:
         source_begin.append(TARGET_TAG)
@@ -232,13 +216,9 @@ def _text(
         target_begin.append(TARGET_TAG)
     kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
     # The name of a folder is a guess, which the user's choice overrules.
-    known = (
-        every_pair(tags, tags)
-        if tags and not is_in_front
-        else _pairs_of_name(folder, tags)
-        if not pair
-        else []
-    )
+    known = [] if pair else _pairs_of_name(folder, tags)
+    if tags and not is_in_front:
+        known = every_pair(tags, tags)
     pairs = chosen_pairs(folder, known, pair, tags)
     settings = TokenizerSettings(
         tags=tags,

@@ -1,17 +1,8 @@
 """State dicts of `torch.nn.Transformer` with vocabularies beside them, such as secryst's.
 
 The folder holds one `.pt`, `.pth` or `.safetensors` file, and the pieces of both sides as JSON: a list, ids
-by piece, or how often each piece occurs, as torchtext counted them. These are `source.vocabulary.json` and
-`target.vocabulary.json`, or `vocabulary.json` for both, or secryst's `input_vocab.json` and
-`target_vocab.json`. Pieces that are more than single characters need SentencePiece models, `source.model`
-and `target.model` or `tokenizer.model`. What a state dict does not say stands in `transformer.json`:
-
-num_heads, norm_first, activation, layer_norm_eps   as in `torch.nn.Transformer`
-scale_embeddings   whether embeddings are multiplied by sqrt(d_model), as in PyTorch's tutorial
-names              tensors whose names do not tell: source_embedding, target_embedding, output, positions
-tokens             pieces with a role: unk, pad, bos, eos
-source_begin, source_end   pieces around those of a source; BOS and EOS if they are missing
-pairs              translation directions
+by piece, or how often each piece occurs, as torchtext counted them. What a state dict does not say stands in
+`transformer.json`; docs/models.md describes its fields.
 """
 
 import math

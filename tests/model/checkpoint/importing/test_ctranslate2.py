@@ -140,7 +140,7 @@ def by_ctranslate2(folder: Path, model: bytes, kind: Kind) -> list[str]:
     tokens = [[*kind.begin, *processor.encode(text, out_type=str), *kind.end] for text in TEXTS]
     prefixes = [list(kind.prefix) for _ in tokens] if kind.prefix else None
     # A prefix that takes the place of the decoder's first input is not part of the hypotheses.
-    begin = len(kind.prefix) if kind.config.get("decoder_start_token") else 0
+    begin = 0 if kind.config.get("decoder_start_token", "<s>") is None else len(kind.prefix)
     results = translator.translate_batch(
         tokens, prefixes, beam_size=1, max_decoding_length=LIMIT + begin, min_decoding_length=0
     )
