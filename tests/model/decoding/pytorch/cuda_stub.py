@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 from model.decoding.pytorch import device_use
 from tests.model.decoding.pytorch.legality import Operator, illegality, is_composite, places_of, tensors_in
@@ -161,11 +160,11 @@ class _Tape(TorchDispatchMode):
             raise CaptureError(f"operation not permitted when stream is capturing: {reason}")
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
-                for tensor in tree_leaves(value):
+                for tensor in tensors_in(value):
                     self._save(tensor)
         result = func(*args, **kwargs)
         outputs = tensors_in(result)
-        self._own |= places_of(outputs) - (places_of(tensors_in((args, kwargs))) - self._own)
+        self._own |= places_of(outputs) - (places_of(tensors_in((*args, *kwargs.values()))) - self._own)
         self.operators.append((func, args, kwargs, outputs))
         return result
 

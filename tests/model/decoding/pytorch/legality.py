@@ -1,12 +1,12 @@
 """What a CUDA graph can hold, told from the operators of a step on a CPU."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 Operator = torch._ops.OpOverload
 _ATEN = torch.ops.aten
@@ -18,17 +18,27 @@ _WITHOUT_KERNEL = {_ATEN.empty, _ATEN.empty_like, _ATEN.new_empty, _ATEN._unsafe
 
 def illegality(func: Operator, args: Sequence[object]) -> str | None:
     """Why a recording cannot hold an operator; None if it can."""
-    masks = [leaf for leaf in tensors_in(args[1:2]) if leaf.dtype in (torch.bool, torch.uint8)]
-    is_index = func.overloadpacket in _BY_INDEX
-    if torch.Tag.data_dependent_output in func.tags or func.overloadpacket in _SYNCHRONISES:
-        return f"{func} waits for the device"
-    if masks if is_index else torch.Tag.dynamic_output_shape in func.tags:
+    if fault := _fault_of(func):
+        return fault
+    if func.overloadpacket in _BY_INDEX and any(
+        leaf.dtype in (torch.bool, torch.uint8) for leaf in tensors_in(args[1:2])
+    ):
         return f"the shape of {func} depends on data"
-    if func.overloadpacket in _FROM_HOST or any(leaf.device.type != "cpu" for leaf in tensors_in(args)):
+    if any(leaf.device.type != "cpu" for leaf in tensors_in(args)):
         return f"{func} copies between host and device"
     if torch.Tag.nondeterministic_seeded in func.tags and not _is_without_dropout(func, args):
         return f"{func} draws random numbers without a seed of its own"
     return None
+
+
+@cache
+def _fault_of(func: Operator) -> str | None:
+    """Why a recording cannot hold an operator, whatever its arguments are."""
+    if torch.Tag.data_dependent_output in func.tags or func.overloadpacket in _SYNCHRONISES:
+        return f"{func} waits for the device"
+    if torch.Tag.dynamic_output_shape in func.tags and func.overloadpacket not in _BY_INDEX:
+        return f"the shape of {func} depends on data"
+    return f"{func} copies between host and device" if func.overloadpacket in _FROM_HOST else None
 
 
 def _is_without_dropout(func: Operator, args: Sequence[object]) -> bool:
@@ -37,14 +47,19 @@ def _is_without_dropout(func: Operator, args: Sequence[object]) -> bool:
     return bool(places) and all(place >= len(args) or args[place] == 0 for place in places)
 
 
+@cache
 def is_composite(func: Operator) -> bool:
     """Whether an operator is only made of others; inference mode hands it to a dispatch mode as a whole."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
-def tensors_in(values: object) -> list[Tensor]:
-    """The tensors of a tree of arguments."""
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+def tensors_in(value: object) -> list[Tensor]:
+    """The tensors of an argument or a result of an operator, and of lists of them."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for each in value for tensor in tensors_in(each)]
+    return []
 
 
 def places_of(tensors: list[Tensor]) -> set[int]:
@@ -95,7 +110,7 @@ class LegalityCheck(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         if reason := illegality(func, args):
             self.faults.append(reason)
-        given = places_of(tensors_in((args, kwargs)))
+        given = places_of(tensors_in((*args, *kwargs.values())))
         self.outer |= given - self._made.keys()
         result: Any = func(*args, **kwargs)
         # The tensors are kept, so that no address is used again.
