@@ -21,9 +21,7 @@ from model.training.run import open_run
 from model.training.run_folder.folder import RunLog
 from model.training.train_config import TrainConfig
 from tests.model.training.several_processes import (
-    CLI,
     SMALL_CHUNK,
-    outcome,
     outcome_of,
     started,
     train_together,
@@ -44,6 +42,8 @@ ALWAYS = 1 - 1e-9
 
 STOPS_AT_STEP_6 = """
 import os, signal
+from model.cli import main
+from tests.model.training.several_processes import cut_small
 from model.training.optimisation.step import Updater
 
 def update(self, step, batches, **progress):
@@ -52,6 +52,8 @@ def update(self, step, batches, **progress):
     return work(self, step, batches, **progress)
 
 work, Updater.update = Updater.update, update
+cut_small()
+main()
 """
 """The second process stands still there, until it is killed; who takes its place does not."""
 
@@ -82,10 +84,10 @@ def state_of(config: TrainConfig) -> bytes:
 
 
 def command(config: TrainConfig, *arguments: str) -> list[str]:
-    """Of `dragoman train`, after the interpreter."""
+    """Of `dragoman`, after its name."""
     file = Path(config.run.folder).with_suffix(".toml")
     write_toml(config, file)
-    return [*CLI, "train", "--config", str(file), *arguments]
+    return ["train", "--config", str(file), *arguments]
 
 
 def process_of_rank(rank: int, torchrun: subprocess.Popen[str]) -> int:
@@ -190,8 +192,14 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
 ) -> None:
     config = shared_run(tmp_path / "killed", sentences=1)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
-    option, program, *rest = command(config, "--resume")
-    arguments = [*torchrun, "--no-python", sys.executable, option, STOPS_AT_STEP_6 + program, *rest]
+    arguments = [
+        *torchrun,
+        "--no-python",
+        sys.executable,
+        "-c",
+        STOPS_AT_STEP_6,
+        *command(config, "--resume"),
+    ]
     whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
     wait_for_step(whole, Path(config.run.folder), 4)
     os.kill(process_of_rank(1, whole), signal.SIGKILL)
@@ -225,10 +233,10 @@ def test_an_error_of_all_is_printed_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sigterm_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "interrupted")
-    with started([command(config, "--run.max-steps", "1000000")] * 2) as processes:
-        wait_for_step(processes[0], Path(config.run.folder), 4)
-        processes[1].send_signal(signal.SIGTERM)
-        statuses, said = outcome(processes)
+    with started([command(config, "--run.max-steps", "1000000")] * 2) as ranks:
+        wait_for_step(ranks.parent, Path(config.run.folder), 4)
+        os.kill(ranks.pids[1], signal.SIGTERM)
+        statuses, said = ranks.outcome()
     assert statuses == [1, 1]
     message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
     assert errors(said) == [f"{message}; continue with --resume"]
