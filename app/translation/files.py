@@ -69,6 +69,7 @@ async def translate_file(
     if source is None:
         found = await service.detect(file.sample, request.client, request.deadline)
         source = found[0].language
+    file = await in_background(file.in_runs, is_long=True)
     total, translations = sum(map(len, file.texts)), list[str]()
     progress(0, total)
     # Languages are checked even if there is nothing to translate.
@@ -78,7 +79,6 @@ async def translate_file(
             texts=tuple(texts),
             fields=(_FIELD,) * len(texts),
             source=source,
-            markup=file.markup,
             splitting=file.splitting,
             is_mixed=request.source is None,
         )

@@ -22,7 +22,6 @@ from model.decoding.runner import Result
 from model.errors import TextTooLongError, TranslationError
 from model.text.document import Splitting
 from model.text.formats.formats import read_file, suffix_of
-from model.text.formats.markup import layout_of
 from model.text.glossary import Glossary
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import (
@@ -339,22 +338,18 @@ class Translator:
         Raises:
             InputError: If the file is not what its suffix says; otherwise as `translate`.
         """
-        content = read_file(suffix_of(Path(file).name), Path(file).read_bytes(), target)
-        layouts = [layout_of(text, content.markup) for text in content.texts]
-        texts = [text for layout in layouts for text in layout.texts]
+        content = read_file(suffix_of(Path(file).name), Path(file).read_bytes(), target).in_runs()
         translations = self.translate(
-            texts,
+            content.texts,
             source=source,
             target=target,
             options=options,
-            fields=["file"] * len(texts),
+            fields=["file"] * len(content.texts),
             splitting=content.splitting,
             glossary=glossary,
             progress=progress,
         )
-        remaining = iter(translations)
-        rebuilt = [layout.rebuild(list(islice(remaining, len(layout.texts)))) for layout in layouts]
-        translated = content.rebuild(rebuilt)
+        translated = content.rebuild(translations)
         if isinstance(output, str | Path):
             Path(output).write_bytes(translated)
         else:

@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol
 
 from model.errors import InputError
 from model.text.document import Splitting
+from model.text.formats.markup import layout_of
 from model.text.formats.markup_syntax import HTML, MarkupSyntax
 
 _SAMPLE_CHARACTERS: Final = 2_000
@@ -87,6 +89,19 @@ class FileText:
             if len(sample) > _SAMPLE_CHARACTERS:
                 break
         return sample
+
+    def in_runs(self) -> "FileText":
+        """Returns the file with a text for each run of text between markup, so that none has markup."""
+        layouts = [layout_of(text, self.markup) for text in self.texts]
+
+        def rebuild(translations: Sequence[str]) -> bytes:
+            remaining = iter(translations)
+            return self.rebuild(
+                [layout.rebuild(list(islice(remaining, len(layout.texts)))) for layout in layouts]
+            )
+
+        runs = tuple(run for layout in layouts for run in layout.texts)
+        return FileText(runs, rebuild, joins_lines=self.joins_lines)
 
 
 class Passage(Protocol):
