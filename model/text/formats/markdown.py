@@ -31,7 +31,8 @@ _NO_TEXT = re.compile(
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _HTML_ENDS = ("-->", "</")
 _CELL_END = re.compile(r"((?<!\\)\|)")
-_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+# What more text may belong to, if it is indented: as its own text is, or by four columns below notes.
+_ITEM = re.compile(r"[ \t>]*(?:(?:[-*+:]|\d{1,9}[.)])[ \t]+|(?P<note>\[\^[^\]\n]+\]:|!!!|\?\?\?))")
 _CODE_INDENT = 4  # columns, more than those of the text around it
 _INLINE = re.compile(
     rf"""
@@ -176,7 +177,8 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
             fence = "" if fence else opening[1]
         item = None if is_code else _ITEM.match(text)
         if item:
-            code_indent = len(item[0].expandtabs()) + _CODE_INDENT
+            indent = _CODE_INDENT if item["note"] else len(item[0].expandtabs())
+            code_indent = indent + _CODE_INDENT
         elif text.strip() and text[0] not in " \t" and (is_kept or is_after_blank):
             code_indent = _CODE_INDENT
         if is_kept:

@@ -571,6 +571,8 @@ def test_runs_of_one_format_are_one_run() -> None:
         ("text\n\n    code one\n    code two\n\n    code three\ntext\n", ("text", "text")),
         ("- item\n\n      code one\n      code two\n\n  text\n", ("item", "text")),
         ("1. item\n\n   text\n\n    not code\n", ("item", "text", "not code")),
+        ("[^1]: one\n\n    two\n\n        code\n\n    three\n", ("one", "two", "three")),
+        ("!!! note\n\n    one\n\n        code\n\ntext\n\n    code\n", ("one", "text")),
         (":::note\nThis is it.\n:::\n", ("This is it.",)),
         ('!!! warning "Be careful"\n    The text.\n', ("The text.",)),
         ("> [!WARNING]\n> The text.\n", ("The text.",)),
