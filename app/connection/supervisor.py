@@ -227,6 +227,7 @@ class Supervisor:
         """End the service if no process serves, and none will."""
         failure = _from_file(self._failure_file(child.index))
         if failure is not None:
+            failure = self._as_set(failure)
             logger.error(
                 "a process cannot start", extra={"process_index": child.index, "reason": str(failure)}
             )
@@ -240,6 +241,16 @@ class Supervisor:
         else:
             return
         self._end()
+
+    def _as_set(self, failure: TranslationError) -> TranslationError:
+        """Returns a failure with the value that was set, where each process has a part of it."""
+        if not isinstance(failure, ConfigError):
+            return failure
+        whole, count = getattr(self.settings, failure.field, failure.value), self.table.count
+        if getattr(self.settings.for_one_of(count), failure.field, whole) == whole:
+            return failure
+        requirement = f"in each of the {count} processes that share it {failure.requirement}"
+        return ConfigError(failure.field, requirement, whole, is_missing=failure.is_missing)
 
     def _failure_file(self, index: int) -> Path:
         return self.table.folder / f"failure-{index}"

@@ -207,6 +207,15 @@ def test_a_setting_that_cannot_work_ends_the_start_with_one_line(tmp_path: Path)
     assert plain[0].startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
 
 
+def test_a_limit_that_is_too_low_for_each_process_is_named_as_it_was_set(tmp_path: Path) -> None:
+    folder = put(tmp_path / "models", "v1")
+    result = serve(tmp_path, DRAGOMAN_CHECKPOINT=str(folder), DRAGOMAN_MAX_MODEL_BYTES="2000")
+    (line,) = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+    begin = "dragoman: DRAGOMAN_MAX_MODEL_BYTES must be in each of the 2 processes that share it at least "
+    assert line.startswith(begin)
+    assert "but is 2000 instead" in line
+
+
 def test_a_damaged_checkpoint_ends_the_start_with_one_line(tmp_path: Path) -> None:
     folder = put(tmp_path / "damaged", "v1")
     weights = (folder / WEIGHTS).read_bytes()
