@@ -6,6 +6,7 @@ python -m benchmarks.training --shape base --device cuda --compile
 
 import copy
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.harness.options import Timing, benchmark, counted, device_option, several, timing_options
 from benchmarks.harness.report import Row, rounded
-from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turns, timed
+from benchmarks.harness.timing import Ratio, median, pin, speed_ratio, take_turns
 from benchmarks.weights import FIRST_WORD, SHAPES, untrained_network
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
@@ -196,11 +197,13 @@ def measure(
 
 
 def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -> Callable[[int], float]:
-    def update(current: int) -> None:
+    def update(current: int) -> float:
+        began = time.perf_counter()
         trainer.update(WARM_UP + current + 1, batches[current])
         wait_for(device)
+        return time.perf_counter() - began
 
-    return lambda current: timed(lambda: update(current))
+    return update
 
 
 def pair_batches(

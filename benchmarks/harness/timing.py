@@ -6,7 +6,6 @@ figures are medians of the rounds' ratios, with the lowest and the highest.
 
 import os
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -46,13 +45,6 @@ def pin(threads: int) -> None:
     """Keep this process on that many cores, the last ones, where the system can."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Seconds that one call takes."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def speed_ratio(subject: Sequence[float], baseline: Sequence[float]) -> Ratio:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from benchmarks.harness.report import Row, markdown_table
+from benchmarks.harness.report import Row
 
 REFUSED = "refused"
 _MOST_TIMES_SLOWER = 2.0
@@ -39,11 +39,6 @@ class Level:
             return "nothing"
         digits = f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
         return f"{digits} {self.unit}".rstrip()
-
-
-def table(levels: Sequence[Level]) -> str:
-    """All objectives, one a line, in Markdown."""
-    return markdown_table([level.row() for level in levels])
 
 
 def are_met(levels: Sequence[Level]) -> bool:
