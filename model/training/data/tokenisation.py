@@ -128,6 +128,9 @@ def prepare(
             if world.is_first:
                 with atomic_folder(folder) as unfinished:
                     _write(chunks, report, tokenizer, fingerprint, unfinished)
+                    if not report.kept:
+                        names = ", ".join(corpus.path for corpus in corpora)
+                        raise CorpusError(f"nothing is left of {names} after cleaning: {report}")
                 shutil.rmtree(parts, ignore_errors=True)
             world.all_max(0)
         except OSError as error:
@@ -223,8 +226,6 @@ def _write(
             of_all = np.full(len(chunk.sources.lengths), sections.index(section), dtype=SECTION_DTYPE)
             numbers.write(of_all.tobytes())
             augmented.update(chunk.kinds)
-    if report.kept == 0:
-        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
     index = DatasetIndex(
         fingerprint=fingerprint,
         sections=tuple(sections),

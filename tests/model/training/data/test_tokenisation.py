@@ -287,7 +287,7 @@ def test_altered_copies_are_counted_and_belong_to_the_work(
 
 def test_nothing_left_after_cleaning(tokenizer_folder: Path, tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "b.tsv", 3, target_language="ru")
-    with pytest.raises(CorpusError, match=r"nothing is left .* 3 wrong script"):
+    with pytest.raises(CorpusError, match=r"nothing is left of .*\.tsv after cleaning: .* 3 wrong script"):
         prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
     assert not list(tmp_path.glob("*pairs*"))
 
