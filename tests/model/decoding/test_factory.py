@@ -41,6 +41,12 @@ def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
     return load_checkpoint(tiny_checkpoint)
 
 
+@pytest.fixture(params=[pytest.param("auto", marks=needs_native), "off"])
+def either_runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once with the native library, once without."""
+    monkeypatch.setenv(ENVIRONMENT, request.param)
+
+
 def kind_of(factory: EngineFactory) -> str:
     runner = factory.new_runner(64)
     names = {NativeRunner: "native", TorchRunner: "torch"}
@@ -60,12 +66,11 @@ def test_a_cpu_computes_natively(
     assert line.startswith("decoding natively: dragoman-")
 
 
-@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+@pytest.mark.usefixtures("either_runner")
 @pytest.mark.parametrize("tie", ["none", "all"])
 def test_int8_computes_the_same_from_int8_storage(
-    native: str, tie: str, tiny_tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tie: str, tiny_tokenizer_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
     network = Transformer(tiny_config(Tokenizer.load(tiny_tokenizer_folder), tie=tie))
     results, storages = [], get_args(StorageType)
     for storage in (storages[0], storages[-1]):
@@ -85,11 +90,8 @@ def test_int8_computes_the_same_from_int8_storage(
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
-def test_a_file_that_changes_while_it_is_loaded_is_refused(
-    native: str, tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
+@pytest.mark.usefixtures("either_runner")
+def test_a_file_that_changes_while_it_is_loaded_is_refused(tiny_checkpoint: Path, tmp_path: Path) -> None:
     loaded = load_checkpoint(shutil.copytree(tiny_checkpoint, tmp_path / "copy"))
     with (tmp_path / "copy" / "model.safetensors").open("r+b") as file:
         file.seek(-2, os.SEEK_END)
@@ -176,11 +178,8 @@ def test_an_unknown_precision_is_no_reason_to_try_another_runner(
         engine_factory(checkpoint, precision="int4", device="cpu")
 
 
-@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
-def test_engines_of_one_factory_are_apart_and_agree(
-    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
+@pytest.mark.usefixtures("either_runner")
+def test_engines_of_one_factory_are_apart_and_agree(checkpoint: Checkpoint) -> None:
     factory = engine_factory(checkpoint, device="cpu")
     first, second = factory.make(), factory.make(max_batch_tokens=5)
     ids = tuple(checkpoint.tokenizer.encode("Thank you.", target_language="fr"))
@@ -196,11 +195,8 @@ def test_engines_of_one_factory_are_apart_and_agree(
     assert second.decode([asked]) == [result]
 
 
-@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
-def test_a_budget_of_state_is_kept(
-    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
+@pytest.mark.usefixtures("either_runner")
+def test_a_budget_of_state_is_kept(checkpoint: Checkpoint) -> None:
     factory = engine_factory(checkpoint, device="cpu")
     config = checkpoint.config
     numbers = 2 * config.model_dim * config.num_decoder_layers
@@ -214,11 +210,8 @@ def test_a_budget_of_state_is_kept(
         engine.add(DecodeRequest((5,) * 40, options))
 
 
-@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
-def test_the_widest_search_of_the_longest_sentence_has_room(
-    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
+@pytest.mark.usefixtures("either_runner")
+def test_the_widest_search_of_the_longest_sentence_has_room(checkpoint: Checkpoint) -> None:
     engine = engine_factory(checkpoint, device="cpu").make()
     limit = checkpoint.config.max_positions
     options = DecodeOptions(beam_size=MAX_BEAM_SIZE, max_length=limit)
