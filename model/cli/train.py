@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 
 from model.cli.main import Failure
-from model.config import TransformerConfig
+from model.config import FORMER_FIELDS, TransformerConfig
 from model.training.config_sections import choices, field_docs, value_kinds
 from model.training.distributed import is_distributed
 from model.training.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig, load_train_config
@@ -58,6 +58,8 @@ def train_options() -> list[click.Parameter]:
         if section == "network":
             options.append(_option(section, "preset", str, "small", "A name in model.config.PRESETS."))
             options += _options(section, TransformerConfig, FROM_THE_TOKENIZER, show_defaults=False)
+            for name, fields in FORMER_FIELDS.items():
+                options.append(_option(section, name, bool, None, f"Former name of {' and '.join(fields)}."))
         elif section not in LISTS:
             options += _options(section, cls)
     return options

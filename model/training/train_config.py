@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast
 from pydantic import ValidationError
 
 from model.checkpoint.card import ModelCard
-from model.config import TransformerConfig, preset
+from model.config import FORMER_FIELDS, TransformerConfig, preset
 from model.decode_request import DecodeOptions
 from model.errors import ConfigError
 from model.text.languages import is_language_code
@@ -65,8 +65,8 @@ class NetworkConfig:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        fields = dataclasses.fields(TransformerConfig)
-        allowed = [field.name for field in fields if field.name not in FROM_THE_TOKENIZER]
+        fields = [f.name for f in dataclasses.fields(TransformerConfig)] + list(FORMER_FIELDS)
+        allowed = [name for name in fields if name not in FROM_THE_TOKENIZER]
         for name, value in self.overrides.items():
             require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
         self.transformer(source_vocab_size=64, target_vocab_size=64)
