@@ -259,9 +259,13 @@ def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
 
 
 def _whole(string: str) -> str:
-    """Returns a pattern for a string, as whole words where its language has spaces between words."""
+    """Returns a pattern for a string, as whole words where its language has spaces between words.
+
+    It matches the string as it is, with a capital, and in capitals.
+    """
     is_word = [edge.isalnum() and UNSPACED_LETTER.match(edge) is None for edge in (string[:1], string[-1:])]
-    return _B * is_word[0] + re.escape(string) + _E * is_word[1]
+    spellings = dict.fromkeys([string, string[:1].upper() + string[1:], string.upper()])
+    return _B * is_word[0] + f"(?-i:{'|'.join(map(re.escape, spellings))})" + _E * is_word[1]
 
 
 def _end(text: str, match: re.Match[str]) -> int:

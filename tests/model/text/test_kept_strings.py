@@ -155,6 +155,8 @@ def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
     ("text", "keep", "found"),
     [
         ("我喜欢张伟和北京", ["张伟"], ["张伟"]),
+        ("An apple by Apple, and a station at STATION", ["Apple", "STATION"], ["Apple", "STATION"]),
+        ("Project x, PROJECT X, project x", ["project x"], ["Project x", "PROJECT X", "project x"]),
         ("The MP40 guns in room AB12 will open soon", [], ["MP40", "AB12"]),
         ("{name} is 2.17 m tall", [], ["{name}", "2.17 m"]),
         (
