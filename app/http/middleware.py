@@ -118,7 +118,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         super().__init__(
             app,
             allow_origins=origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["DELETE", "GET", "PATCH", "POST", "PUT"],
             allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER],
             expose_headers=["Retry-After", "Server-Timing", REQUEST_ID_HEADER],
         )

@@ -131,15 +131,18 @@ async def test_browsers_of_other_origins_only_where_allowed(serve: Serve) -> Non
         assert response.status_code == 405
         assert "access-control-allow-origin" not in response.headers
     async with serve(cors_origins="https://a.example, https://b.example") as client:
-        response = await client.options("/translate", headers=preflight)
-        assert response.headers["access-control-allow-origin"] == "https://a.example"
+        for method in ("POST", "DELETE", "PATCH", "PUT"):
+            asked = preflight | {"Access-Control-Request-Method": method}
+            response = await client.options("/v3/glossaries/x", headers=asked)
+            assert response.headers["access-control-allow-origin"] == "https://a.example"
+            assert method in response.headers["access-control-allow-methods"]
 
 
 @pytest.mark.parametrize(
     "wish",
     [
         {"Origin": "https://c.example"},
-        {"Access-Control-Request-Method": "DELETE"},
+        {"Access-Control-Request-Method": "TRACE"},
         {"Access-Control-Request-Headers": "x-zanzibar"},
     ],
 )
