@@ -147,3 +147,9 @@ def test_no_command_shows_the_help(run: Run) -> None:
 
 def test_the_version_is_the_distribution_s(run: Run) -> None:
     assert run("--version").output == f"dragoman {metadata.version('dragoman')}\n"
+
+
+def test_the_package_runs_as_the_command() -> None:
+    command = [sys.executable, "-m", "dragoman", "--version"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout == f"dragoman {metadata.version('dragoman')}\n"
