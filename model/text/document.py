@@ -41,8 +41,8 @@ _PLAIN_FIRST = re.compile("[A-Za-z](?![.)])")
 _PLAIN_LAST = re.compile("[!-~]")
 _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
-# A sign, a box to tick, or a letter, but no abbreviation of two letters such as z. B.
-_BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z][.)](?=\s(?!\w\.))"
+# A sign, a box to tick, or a letter, but no abbreviation such as z. B., v. Chr. and p. 5.
+_BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z](?:\)|\.(?=\s(?![a-z\d]|\w{1,5}\.)))(?=\s)"
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET})*+")
 
 _WINDOW = 1000
@@ -51,8 +51,8 @@ _SHORTEST_STEP = 250
 _TAIL = 50
 """Characters before a boundary that are examined."""
 
-# Between the items of a menu or title in one line.
-_SEPARATOR = re.compile(r"\s(?=[|•·]\s)")
+# Between the items of a menu or title in one line, but not in P(A | B).
+_SEPARATOR = re.compile(r"\s(?=[|•·]\s)(?![^()]{0,40}\))")
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
 _WORD_END = re.compile(r"\S(?=\s)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -62,9 +62,10 @@ _ORDINAL = re.compile(r"(?<!\d)(?:\d{1,2}|[IVX]+)\.\s+\Z")
 _ORDINAL_LANGUAGES = frozenset(
     {"bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr"}
 )
-_FRENCH_TITLE = re.compile(
-    r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Drs?|Pr|Profs?|Ft|Ste?|Col|Gén|[Mm]ax|[Mm]in|[Ee]nv|[Tt]él|[Aa]rt)\.\s+\Z"
-)
+_FRENCH_TITLE = re.compile(r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Drs?|Pr|Profs?|Ft|Ste?|Col|Gén)\.\s+\Z")
+# Max is also a name, and art a word: abbreviations precede a figure, or the letter of an article of law.
+_FRENCH_ABBREVIATION = re.compile(r"(?<!\w)(?:[Mm]ax|[Mm]in|[Ee]nv|[Tt]él|[Aa]rt)\.\s+\Z")
+_WORD = re.compile(r"[^\W\d_](?!\.)")
 # Where a space is missing behind a full stop.
 _LAST_WORD = re.compile(r"(?:\A|[\s\"'“‘«(])[^\W\d_A-Z]{2,}[.]\Z")
 _NEW_WORD = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]*['’]?[a-zà-ÿ]*,? [^\W_]")
@@ -287,16 +288,17 @@ def _continues(line: str, end: int, language: str) -> bool:
     if not head:
         return False
     if tail[-1:].isspace():
-        return _is_abbreviated(tail, language)
+        return _is_abbreviated(tail, head, language)
     return _is_attached(tail, head, language)
 
 
-def _is_abbreviated(tail: str, language: str) -> bool:
+def _is_abbreviated(tail: str, head: str, language: str) -> bool:
     """Returns whether an abbreviation ends there, as in M. Dupont; the splitter knows English ones."""
     return bool(
         (language != "en" and _INITIAL.search(tail))
         or (language in _ORDINAL_LANGUAGES and _ORDINAL.search(tail))
         or (language == "fr" and _FRENCH_TITLE.search(tail))
+        or (language == "fr" and _FRENCH_ABBREVIATION.search(tail) and not _WORD.match(head))
     )
 
 

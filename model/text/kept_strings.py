@@ -52,6 +52,7 @@ _UNIT = (
     # Letters that are also articles, initials and labels: Chapter 5 A New Hope, No. 5 V. Smith.
     rf"|(?:[VW]|[ALt](?:(?<=\d.)|(?!{_S}\w)))(?!\.{_S}?\w))(?!['’-])"
 )
+_KEYS = "ctrl|control|strg|alt|altgr|shift|umschalt|maj|mayús|cmd|command|opt|option|win|windows|meta|fn"
 _BRACED = r"\{[^{}\n]{0,100}+\}"
 for _ in range(2):  # an ICU plural holds messages, which hold placeholders
     _BRACED = rf"\{{[^{{}}\n]{{0,100}}+(?:{_BRACED}[^{{}}\n]{{0,100}}+){{0,8}}+\}}"
@@ -82,8 +83,8 @@ _FROM_ANY_PLACE = (
     r"\\\\(?:[\w.()$~+-]{1,100}\\){0,20}[\w.()$~+-]{1,100}(?<!\.)|\\[nrt]",  # \\host\file, \n
 )
 _FROM_WORD_START = (
-    # A formula or measure with a raised or lowered number, which is an element.
-    rf"(?-i:\d{{1,4}}|[A-Z][a-z]?|[A-Z]{{2,3}}|[kcdm]?m|[a-z])(?:{KEPT_TAG}{_L}{{0,3}})+{_E}",
+    # A formula or measure with a raised or lowered number, which is an element; but not It with a note.
+    rf"(?-i:\d{{1,4}}|[A-Z]|[A-Z][a-z](?={KEPT_TAG}{_L})|[A-Z]{{2,3}}|[kcdm]?m|[a-z])(?:{KEPT_TAG}{_L}{{0,3}})+{_E}",
     # Addresses of devices and sites, names of people and subjects, files, names in code.
     rf"(?=[0-9:]{{0,30}}[a-f]|[0-9a-f:]{{0,30}}::)[0-9a-f]{{1,4}}(?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}{_E}",
     rf"(?P<web>(?:[a-z][a-z0-9+.-]{{0,30}}://|mailto:|tel:|www\.)(?=[\w\[{{+]){_WEB}"
@@ -100,7 +101,8 @@ _FROM_WORD_START = (
     rf"(?<!:):{{1,2}}[a-z_+-](?:{_L}|[+-]){{0,60}}:{{1,2}}{_E}",  # :smile:, ::name::
     rf"_{{0,2}}[a-z0-9]{{1,40}}(?:_[a-z0-9]{{1,40}}){{1,8}}_{{0,2}}{_E}",
     rf"{_L}{{1,60}}(?:(?:::{_L}{{1,60}}){{1,6}}|(?:\.{_L}{{1,60}}){{0,6}}\([\d.,% ]{{0,40}}\))",
-    rf"(?-i:[A-Z](?:\+\+|#)){_E}|{_L}{{1,12}}(?:\+{_L}{{1,12}}){{1,4}}{_E}",  # C++, Ctrl+C
+    rf"(?-i:[A-Z](?:\+\+|#)){_E}|{_L}{{1,2}}(?:\+{_L}{{1,2}}){{1,4}}{_E}",  # C++, a+b
+    rf"(?:{_KEYS})(?:\+{_L}{{1,12}}){{1,4}}{_E}",
     rf"{_L}{{1,20}}\^(?:-?{_L}{{1,20}}|\{{[^{{}}\n]{{1,20}}\}})",
     rf"(?<![:;()])[:;]-?[()D](?![\w(])|##{_L}{{1,60}}##",
     rf"(?:(?<!-)--(?!{_INSERTION})[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",

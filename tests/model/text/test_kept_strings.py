@@ -68,6 +68,8 @@ from model.text.tags import kept_tag
             "It is $5 = five dollars_and cents$ here, $x = 5 \\text{ if you like}$",
             ["$5", "dollars_and", "$x = 5 \\text{ if you like}$"],
         ),
+        ("Shift+Tab, a+b, but Bed+Breakfast and rock+roll", ["Shift+Tab", "a+b"]),
+        ("It\U000fc001 is Fe\U000fc003O\U000fc005", ["\U000fc001", "Fe\U000fc003O\U000fc005"]),
         ("He or she and/or I: yes -- no... (well) 20-year-old", []),
         ("Plus de 12 000 soldats sont morts, 10\u00a0000 en 2010, 85\u202f000 blessés", []),
         ("Il y a 20 050 livres et 30 010 élèves.", []),

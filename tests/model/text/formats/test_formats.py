@@ -579,6 +579,7 @@ def test_runs_of_one_format_are_one_run() -> None:
         ("> one\n> more\n>> deeper\n", ("one more", "deeper")),
         ("2 * 3 * 4 and *5 * 6\n", ("2 * 3 * 4 and *5 * 6",)),
         ("| a |\n|---|\n| b \\| c |\n", ("a", "b | c")),
+        ("if a==b and c==d\n", ("if a==b and c==d",)),
         ("==marked== word\n", ('<b id="0">marked</b> word',)),
     ],
 )
