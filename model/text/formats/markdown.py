@@ -28,6 +28,11 @@ _NO_TEXT = re.compile(
     r"[ \t>]*+(?:[-=*_ \t]*+|[|:\- \t]++|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
     r"|!\[\]\([^)]*\)|:::.*|(?:!!!|\?\?\?\+?)[ \t]+\w.*|\[![A-Z]+\])[ \t]*"
 )
+# The title behind the kind of a note: `!!! note "Title"`, `::: tip Title`.
+_TITLE = re.compile(
+    r'(?P<before>[ \t>]*+(?:(?:!!!|\?\?\?\+?)[ \t]+\w[\w -]*+"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++))'
+    r'(?P<text>[^"{}:\s](?:[^"{}]*[^"{}\s])?)"?'
+)
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _HTML_ENDS = ("-->", "</")
 _CELL_END = re.compile(r"((?<!\\)\|)")
@@ -181,7 +186,10 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
             code_indent = indent + _CODE_INDENT
         elif text.strip() and text[0] not in " \t" and (is_kept or is_after_blank):
             code_indent = _CODE_INDENT
-        if is_kept:
+        title = None if is_code else _TITLE.fullmatch(text.rstrip())
+        if title:
+            yield from (title["before"], (title["text"], False), line[title.end("text") :])
+        elif is_kept:
             yield line
         elif in_table:
             for place, cell in enumerate(_CELL_END.split(line)):
