@@ -107,10 +107,7 @@ def _pair(text: str | None) -> Pair | None:
         return None
     parts = text.split("-")
     splits = (("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts)))
-    # `eng_Latn`, as NLLB names its languages, has the form of a code but for its separator.
-    pair = next(
-        (each for each in splits if all(is_language_code(code.replace("_", "-")) for code in each)), None
-    )
+    pair = next((each for each in splits if all(map(_has_form_of_code, each))), None)
     if pair is None:
         raise Misuse(f"--pair must be two language codes such as en-fr, but is {text}")
     return pair
