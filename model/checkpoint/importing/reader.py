@@ -296,7 +296,11 @@ def chosen_pairs(
 def _shortest(code: str) -> str:
     """Returns a user's code with the shortest code of its language: `eng` and `eng_Latn` are `en`."""
     language, *details = code.split("-")
-    return "-".join([language_code(language) or language, *details])
+    bare = language_code(language) or language
+    if details:
+        return "-".join([bare, *details])
+    # NLLB names every script; the one of Traditional Chinese tells languages apart.
+    return known_code(code, (bare, f"{bare}-Hant")) or bare
 
 
 def named_sides(folder: Path, source: str, target: str, *, is_guessed: bool) -> tuple[str | None, str | None]:

@@ -113,6 +113,17 @@ def test_languages_may_be_spelt_as_the_model_spells_them(model: Path, tmp_path: 
     assert load_checkpoint(tmp_path / "output").card.pairs == (("en", "fr"),)
 
 
+@pytest.mark.parametrize(
+    ("spelt", "target"), [("zho", "zh"), ("zho_Hans", "zh"), ("zho_Hant", "zh-Hant"), ("zh_TW", "zh-Hant")]
+)
+def test_traditional_chinese_is_told_from_simplified(tmp_path: Path, spelt: str, target: str) -> None:
+    folders.marian(model := tmp_path / "model")
+    (model / "tokenizer_config.json").write_text("{}")
+    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", f"eng_Latn-{spelt}")
+    assert done.returncode == 0, done.stderr
+    assert load_checkpoint(tmp_path / "output").card.pairs == (("en", target),)
+
+
 def test_checkpoints_beside_each_other_have_names_of_their_own(model: Path, tmp_path: Path) -> None:
     for folder in ("first", "second", "first"):
         assert dragoman("import", model, "-o", tmp_path / folder).returncode == 0
