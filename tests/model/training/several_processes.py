@@ -73,7 +73,9 @@ def started(commands: Sequence[Sequence[str]]) -> Iterator[Ranks]:
         text=True,
     )
     assert parent.stdout is not None
-    pids = json.loads(parent.stdout.readline())
+    ids = parent.stdout.readline()
+    assert ids, parent.communicate()[1]
+    pids = json.loads(ids)
     try:
         yield Ranks(parent, pids)
     finally:
