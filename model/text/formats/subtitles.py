@@ -22,6 +22,8 @@ _SPEAKER = re.compile(
     r"(\r?\n(?:(?:<[^<>\n]*>|[ \t])*+[-–—](?![-–—\d])[ \t]*+"
     r"|(?=[A-Z][A-Z .]{1,30}:\s|<v[.\s])(?:<v[^<>\n]*>)?))"
 )
+# Spaces within a tag divide no words.
+_WORD = re.compile(r"(?:<[^<>]*>|[^ ])++")
 _MARK = re.compile(r'<(?:/?b|img) id="(\d+)">')
 
 
@@ -110,14 +112,18 @@ def _end(text: str) -> int:
 
 def _in_lines(text: str, before: str) -> str:
     """A translation in as many lines as its source has, of about the same length."""
-    breaks = before.count("\n")
     newline = "\r\n" if "\r\n" in before else "\n"
-    words = re.split(r" (?![^<>]*>)", text)
+    words = _WORD.findall(text)
+    characters_left = sum(map(len, words)) + len(words)
     lines: list[str] = []
-    for left in range(breaks + 1, 0, -1):
-        size, line = sum(map(len, words)) + len(words), ""
-        while words and (not line or len(line) + len(words[0]) / 2 < size / left):
-            line = f"{line} {words.pop(0)}".strip()
-        lines.append(line)
-    lines[-1] = " ".join([lines[-1], *words]).strip()
+    begin = end = 0
+    for lines_left in range(before.count("\n") + 1, 1, -1):
+        size, length = 0, characters_left / lines_left
+        # A word goes to the line that holds most of it.
+        while end < len(words) and (end == begin or size - 1 + len(words[end]) / 2 < length):
+            size += len(words[end]) + 1
+            end += 1
+        lines.append(" ".join(words[begin:end]))
+        begin, characters_left = end, characters_left - size
+    lines.append(" ".join(words[begin:]))
     return newline.join(filter(None, lines))
