@@ -54,7 +54,7 @@ driver.set_active(Driver())
 JITFunction.run = compile_only
 slots = {"lengths": (23,) * 16, "source_lengths": (24,) * 16}
 base = Sizes(width=4, heads=8, head_dim=64, capacity=256, vocabulary=32_000, **slots)
-for dtype, sizes in ((torch.float32, Sizes()), (torch.bfloat16, Sizes()), (torch.bfloat16, base)):
+for dtype, sizes in ((torch.float32, Sizes()), (torch.bfloat16, base)):
     for kernel, _ in cases(torch.device("cpu"), dtype, sizes).values():
         kernel()
 print(len(compiled))
@@ -70,7 +70,7 @@ def test_kernels_compile_for_a_gpu_of_compute_capability_9(tmp_path: Path) -> No
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert outcome.returncode == 0, outcome.stderr
-    assert int(outcome.stdout) > 40
+    assert int(outcome.stdout) > 30
 
 
 def test_without_a_gpu_pytorch_computes(caplog: pytest.LogCaptureFixture) -> None:
