@@ -5,6 +5,7 @@ those of prometheus-client's multiprocess mode (https://prometheus.github.io/cli
 """
 
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -87,7 +88,8 @@ def _allocate(path: Path, *, is_cleared: bool) -> None:
     """Allocate all blocks of a file: a write to a mapped one for which there is no space ends the process."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        os.posix_fallocate(file, 0, _FILE_BYTES)
+        if sys.platform == "linux":
+            os.posix_fallocate(file, 0, _FILE_BYTES)
         if is_cleared:
             os.pwrite(file, bytes(os.fstat(file).st_size), 0)
     finally:
