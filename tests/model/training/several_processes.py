@@ -43,7 +43,7 @@ def _items(table: dict[str, Any]) -> list[str]:
 
 
 class Ranks(NamedTuple):
-    """Processes of one world: who forked them, and their ids."""
+    """The processes of one world: their ids, and the process that forked them."""
 
     parent: subprocess.Popen[str]
     pids: list[int]

@@ -11,127 +11,7 @@ import pytest
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError
 from model.text.formats.formats import SUFFIXES, read_file, suffix_of
-
-MARKDOWN = """---
-title: x
----
-# Hello *world* ##
-
-Read the [manual](docs/x.md "t") now, **it is _very_ good**
-and `code_x`.\x20\x20
-Hard break. Q & A <br>
-
-- item one
-  1. [ ] nested [two][ref] a_b_c
-
-```py
-code = 1
-```
-
-    indented
-
-| a | b |
-|---|:-:|
-| **one** | two |
-
-> quoted
-
-Title
-=====
-[ref]: http://x
-![alt text](pic_1.png)
-"""
-
-SRT = """1
-00:00:01,000 --> 00:00:02,000
-<i>Hello there,
-my friend.</i>
-
-2
-00:00:03,000 --> 00:00:04,000
-- Yes.
-"""
-
-
-def shout(text: str) -> str:
-    """Upper case outside of tags and entities."""
-    return re.sub(
-        r"<[^>]*>|&\w+;|[^<&]+", lambda part: part[0] if part[0][0] in "<&" else part[0].upper(), text
-    )
-
-
-def shouted(suffix: str, content: bytes) -> bytes:
-    file = read_file(suffix, content, "fr", 10**6)
-    return file.rebuild([shout(text) if file.markup else text.upper() for text in file.texts])
-
-
-def test_markdown_keeps_code_addresses_and_layout() -> None:
-    expected = MARKDOWN.upper().replace("\nAND `", " AND `")
-    for kept in (
-        "---\ntitle: x\n---",
-        'docs/x.md "t"',
-        "[ref]",
-        "code = 1",
-        "```py",
-        "    indented",
-        "pic_1.png",
-    ):
-        expected = expected.replace(kept.upper(), kept)
-    expected = expected.replace("[ref]: HTTP://X", "[ref]: http://x")
-    assert shouted(".md", MARKDOWN.encode()).decode() == expected
-
-
-def test_formulas_and_definitions_of_markdown_stay() -> None:
-    source = "Term\n: What it *means*\n\n$$\nx = y_1 * z_2\n$$\n\nHere $a_1 * b_1$ *or* $5 and $6.\n"
-    file = read_file(".md", source.encode(), "fr", 0)
-    assert file.texts == (
-        "Term",
-        'What it <b id="0">means</b>',
-        'Here $a_1 * b_1$ <b id="0">or</b> $5 and $6.',
-    )
-    assert file.rebuild(file.texts).decode() == source
-
-
-@pytest.mark.parametrize(
-    ("source", "texts"),
-    [
-        ("$$\nx =\ny $$\n\nText.\n", ("Text.",)),
-        ("$$\nx\n\ny\n$$\nText.\n", ("Text.",)),
-        ("Price\n\n$$\n\nA cheap place.\n", ("Price", "$$", "A cheap place.")),
-    ],
-)
-def test_a_formula_of_several_lines_ends_at_its_sign_or_is_none(source: str, texts: tuple[str, ...]) -> None:
-    file = read_file(".md", source.encode(), "fr", 0)
-    assert file.texts == texts
-    assert file.rebuild(file.texts).decode() == source
-
-
-def test_markdown_is_read_in_whole_sentences() -> None:
-    texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
-    assert (
-        'Read the <a id="0">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> and `code_x`.'
-        in texts
-    )
-    assert 'nested <a id="0">two</a> a_b_c' in texts
-
-
-@pytest.mark.parametrize(
-    "source", ["", "\n", "**", "[a](", "`a", "| a", "```\nx", "a ** b * c_", "> ", "- ", "#"]
-)
-def test_markdown_that_is_odd_comes_back(source: str) -> None:
-    file = read_file(".md", source.encode(), "fr", 0)
-    assert file.rebuild(file.texts).decode() == source
-
-
-def test_subtitles_keep_times_and_lines() -> None:
-    assert read_file(".srt", SRT.encode(), "fr", 0).texts == ("Hello there, my friend.", "Yes.")
-    assert shouted(".srt", SRT.encode()).decode() == SRT.replace(
-        "Hello there,\nmy friend.", "HELLO THERE,\nMY FRIEND."
-    ).replace("Yes", "YES")
-    vtt = "WEBVTT\n\nNOTE a note\n\nintro\n00:01.000 --> 00:02.000 align:start\n<v Ann>Hello.</v>\n"
-    assert shouted(".vtt", vtt.encode()).decode() == vtt.replace("Hello", "HELLO")
-    with pytest.raises(FileError):
-        read_file(".srt", b"no times", "fr", 0)
+from tests.model.text.formats.shouting import shouted
 
 
 def test_plain_text_keeps_its_blanks() -> None:
@@ -279,6 +159,8 @@ WORD = (
     '<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Q &amp; A</w:t></w:r></w:p><w:p/>'
     "<w:p><w:r><w:t>one</w:t><w:tab/><w:t>two</w:t></w:r></w:p></w:body></w:document>"
 )
+
+
 TEXT = (
     '<office:text><text:h>Head</text:h><text:p>one <text:span a="b">bold</text:span>'
     "<text:s/>x</text:p></office:text>"
@@ -460,90 +342,10 @@ def test_a_book_may_have_scripts_and_a_text_document_may_not() -> None:
         read_file(".odt", archive(Scripts__a="x", content_xml=TEXT), "fr", 10**6)
 
 
-def test_footnotes_of_markdown_stay_behind_their_words() -> None:
-    source = "A **bold** word[^1], and more.[^note] [^2]\n\n[^1]: The *note*.\n"
-    file = read_file(".md", source.encode(), "fr", 0)
-    assert file.texts[0] == (
-        'A <b id="0">bold</b> <b id="1">word</b>, and <b id="2">more.</b> <b id="3"></b>'
-    )
-    assert file.rebuild(file.texts).decode() == source
-    moved = 'Un <b id="1">mot</b> <b id="0">gras</b>, et <b id="2">plus.</b> <b id="3"></b>'
-    assert (
-        file.rebuild([moved, file.texts[1]]).decode().startswith("Un mot[^1] **gras**, et plus.[^note] [^2]")
-    )
-
-
 def test_a_byte_order_mark_hides_no_front_matter() -> None:
     source = "\ufeff---\ntitle: x\n---\n# Head\n"
     assert read_file(".md", source.encode(), "fr", 0).texts == ("Head",)
     assert shouted(".md", source.encode()).decode() == source.replace("Head", "HEAD")
-
-
-def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
-    cues = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
-    for cue in (
-        "- Hello.\n- Hi, what is\n  new?",
-        "<i>-Hello.\n-Hi.</i>",
-        "Yes.\n– No.",
-        "- Hello.\r\n- 5 more.",
-    ):
-        source = cues.format(cue)
-        file = read_file(".srt", source.encode(), "fr", 0)
-        assert len(file.texts) == 2
-        assert (
-            shouted(".srt", source.encode()).decode().split()
-            == source.replace(cue, cue.upper()).replace("<I>", "<i>").replace("</I>", "</i>").split()
-        )
-    assert read_file(".srt", cues.format("It is\n-5 degrees.").encode(), "fr", 0).texts == (
-        "It is -5 degrees.",
-    )
-
-
-@pytest.mark.parametrize("break_", ["\n", "\r\n"])
-def test_a_cue_begins_without_a_blank_line_before_it(break_: str) -> None:
-    source = break_.join(
-        ["1", "00:01.000 --> 00:02.000", "one", "2", "00:03.000 --> 00:04.000", "two", "", "more", ""]
-    )
-    assert read_file(".srt", source.encode(), "fr").texts == ("one", "two", "more")
-    expected = re.sub("one|two|more", lambda word: word[0].upper(), source)
-    assert shouted(".srt", source.encode()).decode() == expected
-
-
-@pytest.mark.parametrize(
-    ("start", "cue", "texts", "translations", "expected"),
-    [
-        (
-            "",
-            "I am <b>very</b> old & {\\i1}ill{\\i0} < 3",
-            ['I am <b id="0">very</b id="1"> old &amp; <img id="2">ill<img id="3"> &lt; 3'],
-            ['Je suis & <b id="0">tr\u00e8s</b id="1"> <img id="2">malade<img id="3"> &lt; 3'],
-            "Je suis & <b>tr\u00e8s</b> {\\i1}malade{\\i0} < 3",
-        ),
-        (
-            "WEBVTT\n\n",
-            "<v Ann>My &amp; <c.loud big>friend</c> <00:01.500>now",
-            ['My &amp; <b id="0">friend</b id="1"> <img id="2">now'],
-            ['Mon &amp; <b id="0">ami</b id="1"> <img id="2">l\u00e0'],
-            "<v Ann>Mon &amp; <c.loud big>ami</c> <00:01.500>l\u00e0",
-        ),
-        ("", "[BELL]\nMARY: Who?", ["[BELL]", "MARY: Who?"], ["[BELL]", "MARY: Qui?"], "[BELL]\nMARY: Qui?"),
-        (
-            "WEBVTT\n\n",
-            "<v A>Yes.</v>\n<v B>No.</v>",
-            ['Yes.</b id="0">', "No."],
-            ['Oui.</b id="0">', "Non."],
-            "<v A>Oui.</v>\n<v B>Non.</v>",
-        ),
-    ],
-)
-def test_tags_within_a_cue_are_elements(
-    start: str, cue: str, texts: list[str], translations: list[str], expected: str
-) -> None:
-    source = start + "00:01.000 --> 00:02.000\n{}\n\nNOTE text\n"
-    file = read_file(".vtt", source.format(cue).encode(), "fr")
-    notes = [] if start else ["NOTE text"]
-    assert list(file.texts) == texts + notes
-    assert file.rebuild(translations + notes).decode() == source.format(expected)
 
 
 def test_runs_of_one_format_are_one_run() -> None:
@@ -559,43 +361,6 @@ def test_runs_of_one_format_are_one_run() -> None:
     found = parts(file.rebuild(['<b id="0">Bonjour </b><b id="3">ami</b>']))["word/document.xml"]
     assert re.findall(r"<w:t[^>]*>([^<]*)<", found) == ["Bonjour ", "", "", "ami"]
     assert '<w:t xml:space="preserve">Bonjour </w:t>' in found
-
-
-@pytest.mark.parametrize(
-    ("source", "texts"),
-    [
-        ("<!--\na comment\n-->\ntext\n", ("text",)),
-        ("<script>\nvar x;\n\nvar y;\n</script>\ntext\n", ("text",)),
-        ("<pre>\nsome\n    code\n</PRE>\ntext\n", ("text",)),
-        ("<style>p {}</style>\ntext\n", ("text",)),
-        ("text\n\n    code one\n    code two\n\n    code three\ntext\n", ("text", "text")),
-        ("- item\n\n      code one\n      code two\n\n  text\n", ("item", "text")),
-        ("1. item\n\n   text\n\n    not code\n", ("item", "text", "not code")),
-        ("[^1]: one\n\n    two\n\n        code\n\n    three\n", ("one", "two", "three")),
-        ("!!! note\n\n    one\n\n        code\n\ntext\n\n    code\n", ("one", "text")),
-        (":::note\nThis is it.\n:::\n", ("This is it.",)),
-        ('!!! warning "Be careful"\n    The text.\n', ("Be careful", "The text.")),
-        ("::: warning ::::\n", ()),
-        (":::tip Good: *news* \nThe text.\n:::\n", ('Good: <b id="0">news</b>', "The text.")),
-        ("::: a.module\n\n::: {.kind}\n", ()),
-        ('```\n!!! note "Code"\n```\n', ()),
-        ("> [!WARNING]\n> The text.\n", ("The text.",)),
-        ("> one\n> more\n>> deeper\n", ("one more", "deeper")),
-        ("2 * 3 * 4 and *5 * 6\n", ("2 * 3 * 4 and *5 * 6",)),
-        ("| a |\n|---|\n| b \\| c |\n", ("a", "b | c")),
-        ("if a==b and c==d\n", ("if a==b and c==d",)),
-        ("==marked== word\n", ('<b id="0">marked</b> word',)),
-    ],
-)
-def test_blocks_of_markdown(source: str, texts: tuple[str, ...]) -> None:
-    file = read_file(".md", source.encode(), "fr")
-    assert file.texts == texts
-    assert file.rebuild(texts).decode().replace(">", "").split() == source.replace(">", "").split()
-
-
-def test_emphasis_of_nothing_is_dropped() -> None:
-    file = read_file(".md", b"Close the **window** now.", "fr", 0)
-    assert file.rebuild(['Ferme<b id="0"></b> ici.']) == b"Ferme ici."
 
 
 def test_what_is_no_archive_or_too_large_is_refused() -> None:
@@ -644,42 +409,9 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "[a](",
-        "![](",
-        "*a ",
-        "`a",
-        "](x(y)",
-        "|-|-\n",
-        "> ",
-        "<a ",
-        "<!--",
-        "a\n" + " " * 3000 + "x",
-        " ",
-        "\t",
-        "`",
-        "# #",
-    ],
-)
-def test_hostile_markdown_takes_linear_time(piece: str) -> None:
-    """In quadratic time one of these would take half a minute."""
-    file = read_file(".md", (piece * (100_000 // len(piece))).encode(), "fr", 0)
-    assert file.rebuild(file.texts)
-
-
 @pytest.mark.parametrize("piece", ["<w:p>", "<w:p ", "<w:t>", "<text:p>", "<text:p ", "<text:p><text:s "])
 def test_hostile_archives_take_linear_time(piece: str) -> None:
     part = piece * (100_000 // len(piece))
     for suffix, name in ((".docx", "word__document_xml"), (".odt", "content_xml")):
         file = read_file(suffix, archive(**{name: part}), "fr", 10**6)
         assert parts(file.rebuild(file.texts)).popitem()[1] == part
-
-
-@pytest.mark.parametrize("piece", [" ", "</", "</i", "\n ", "<i>", "a ", "- ", "{\\", "\n- ", "</i> "])
-def test_hostile_subtitles_take_linear_time(piece: str) -> None:
-    """In quadratic time one of these would take minutes."""
-    cue = "00:01.000 --> 00:02.000\nx" + piece * (100_000 // len(piece)) + "x"
-    file = read_file(".srt", cue.encode(), "fr", 0)
-    assert file.rebuild(file.texts)

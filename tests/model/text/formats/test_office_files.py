@@ -20,7 +20,7 @@ from odf.opendocument import OpenDocumentPresentation, OpenDocumentText, load
 from odf.text import H, List, ListItem, P, Span
 
 from model.text.formats.archives import archived
-from tests.model.text.formats.test_formats import shouted
+from tests.model.text.formats.shouting import shouted
 
 
 def link(paragraph: Paragraph, text: str, address: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from model.text.formats.file_text import FileError
 from model.text.formats.formats import read_file
-from tests.model.text.formats.test_formats import shouted
+from tests.model.text.formats.shouting import shouted
 
 FIRST = """<?xml version="1.0"?>
 <xliff version="1.2"><file original="a" source-language="en"><body>

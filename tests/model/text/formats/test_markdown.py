@@ -1,0 +1,169 @@
+"""Markdown comes back with its layout, whatever the translations."""
+
+import pytest
+
+from model.text.formats.formats import read_file
+from tests.model.text.formats.shouting import shouted
+
+MARKDOWN = """---
+title: x
+---
+# Hello *world* ##
+
+Read the [manual](docs/x.md "t") now, **it is _very_ good**
+and `code_x`.\x20\x20
+Hard break. Q & A <br>
+
+- item one
+  1. [ ] nested [two][ref] a_b_c
+
+```py
+code = 1
+```
+
+    indented
+
+| a | b |
+|---|:-:|
+| **one** | two |
+
+> quoted
+
+Title
+=====
+[ref]: http://x
+![alt text](pic_1.png)
+"""
+
+
+def test_markdown_keeps_code_addresses_and_layout() -> None:
+    expected = MARKDOWN.upper().replace("\nAND `", " AND `")
+    for kept in (
+        "---\ntitle: x\n---",
+        'docs/x.md "t"',
+        "[ref]",
+        "code = 1",
+        "```py",
+        "    indented",
+        "pic_1.png",
+    ):
+        expected = expected.replace(kept.upper(), kept)
+    expected = expected.replace("[ref]: HTTP://X", "[ref]: http://x")
+    assert shouted(".md", MARKDOWN.encode()).decode() == expected
+
+
+def test_formulas_and_definitions_of_markdown_stay() -> None:
+    source = "Term\n: What it *means*\n\n$$\nx = y_1 * z_2\n$$\n\nHere $a_1 * b_1$ *or* $5 and $6.\n"
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == (
+        "Term",
+        'What it <b id="0">means</b>',
+        'Here $a_1 * b_1$ <b id="0">or</b> $5 and $6.',
+    )
+    assert file.rebuild(file.texts).decode() == source
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("$$\nx =\ny $$\n\nText.\n", ("Text.",)),
+        ("$$\nx\n\ny\n$$\nText.\n", ("Text.",)),
+        ("Price\n\n$$\n\nA cheap place.\n", ("Price", "$$", "A cheap place.")),
+    ],
+)
+def test_a_formula_of_several_lines_ends_at_its_sign_or_is_none(source: str, texts: tuple[str, ...]) -> None:
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == texts
+    assert file.rebuild(file.texts).decode() == source
+
+
+def test_markdown_is_read_in_whole_sentences() -> None:
+    texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
+    assert (
+        'Read the <a id="0">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> and `code_x`.'
+        in texts
+    )
+    assert 'nested <a id="0">two</a> a_b_c' in texts
+
+
+@pytest.mark.parametrize(
+    "source", ["", "\n", "**", "[a](", "`a", "| a", "```\nx", "a ** b * c_", "> ", "- ", "#"]
+)
+def test_markdown_that_is_odd_comes_back(source: str) -> None:
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.rebuild(file.texts).decode() == source
+
+
+def test_footnotes_of_markdown_stay_behind_their_words() -> None:
+    source = "A **bold** word[^1], and more.[^note] [^2]\n\n[^1]: The *note*.\n"
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts[0] == (
+        'A <b id="0">bold</b> <b id="1">word</b>, and <b id="2">more.</b> <b id="3"></b>'
+    )
+    assert file.rebuild(file.texts).decode() == source
+    moved = 'Un <b id="1">mot</b> <b id="0">gras</b>, et <b id="2">plus.</b> <b id="3"></b>'
+    assert (
+        file.rebuild([moved, file.texts[1]]).decode().startswith("Un mot[^1] **gras**, et plus.[^note] [^2]")
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<!--\na comment\n-->\ntext\n", ("text",)),
+        ("<script>\nvar x;\n\nvar y;\n</script>\ntext\n", ("text",)),
+        ("<pre>\nsome\n    code\n</PRE>\ntext\n", ("text",)),
+        ("<style>p {}</style>\ntext\n", ("text",)),
+        ("text\n\n    code one\n    code two\n\n    code three\ntext\n", ("text", "text")),
+        ("- item\n\n      code one\n      code two\n\n  text\n", ("item", "text")),
+        ("1. item\n\n   text\n\n    not code\n", ("item", "text", "not code")),
+        ("[^1]: one\n\n    two\n\n        code\n\n    three\n", ("one", "two", "three")),
+        ("!!! note\n\n    one\n\n        code\n\ntext\n\n    code\n", ("one", "text")),
+        (":::note\nThis is it.\n:::\n", ("This is it.",)),
+        ('!!! warning "Be careful"\n    The text.\n', ("Be careful", "The text.")),
+        ("::: warning ::::\n", ()),
+        (":::tip Good: *news* \nThe text.\n:::\n", ('Good: <b id="0">news</b>', "The text.")),
+        ("::: a.module\n\n::: {.kind}\n", ()),
+        ('```\n!!! note "Code"\n```\n', ()),
+        ("> [!WARNING]\n> The text.\n", ("The text.",)),
+        ("> one\n> more\n>> deeper\n", ("one more", "deeper")),
+        ("2 * 3 * 4 and *5 * 6\n", ("2 * 3 * 4 and *5 * 6",)),
+        ("| a |\n|---|\n| b \\| c |\n", ("a", "b | c")),
+        ("if a==b and c==d\n", ("if a==b and c==d",)),
+        ("==marked== word\n", ('<b id="0">marked</b> word',)),
+    ],
+)
+def test_blocks_of_markdown(source: str, texts: tuple[str, ...]) -> None:
+    file = read_file(".md", source.encode(), "fr")
+    assert file.texts == texts
+    assert file.rebuild(texts).decode().replace(">", "").split() == source.replace(">", "").split()
+
+
+def test_emphasis_of_nothing_is_dropped() -> None:
+    file = read_file(".md", b"Close the **window** now.", "fr", 0)
+    assert file.rebuild(['Ferme<b id="0"></b> ici.']) == b"Ferme ici."
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[a](",
+        "![](",
+        "*a ",
+        "`a",
+        "](x(y)",
+        "|-|-\n",
+        "> ",
+        "<a ",
+        "<!--",
+        "a\n" + " " * 3000 + "x",
+        " ",
+        "\t",
+        "`",
+        "# #",
+    ],
+)
+def test_hostile_markdown_takes_linear_time(piece: str) -> None:
+    """In quadratic time one of these would take half a minute."""
+    file = read_file(".md", (piece * (100_000 // len(piece))).encode(), "fr", 0)
+    assert file.rebuild(file.texts)
