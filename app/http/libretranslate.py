@@ -15,8 +15,8 @@ from app.http.openapi import Operation
 from app.http.receiving import check_lengths, context_of, receive
 from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
 from app.http.streaming import while_connected
-from app.translation import files
-from app.translation.jobs import TranslationRequest
+from app.translation import file_jobs
+from app.translation.requests import TranslationRequest
 from model.text.formats.formats import SUFFIXES, suffix_of
 from model.text.languages import language_name
 
@@ -132,7 +132,7 @@ async def translate_file(request: Request) -> TranslatedFile:
     received = await receive(request, TranslateFileRequest, texts="", limit="max_file_bytes")
     body, client = received.body, received.client
     suffix = suffix_of(body.file.name)
-    work = files.translate_file(
+    work = file_jobs.translate_file(
         context.service,
         body.file.content,
         suffix,

@@ -24,7 +24,7 @@ from app.lifecycle.context import Context
 from app.settings import Settings
 from app.translation.catalogue import Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.jobs import Answer, TranslationRequest
+from app.translation.requests import Answer, TranslationRequest
 from model.text.detection import Detection
 from model.text.formats.markup_syntax import HTML
 from model.text.glossary import Glossary, checked_entries

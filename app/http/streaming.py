@@ -24,8 +24,8 @@ from starlette.types import Receive, Scope, Send
 from app.errors import ClientGoneError
 from app.http.body import JSON, field_of, preferences
 from app.http.errors import respond
-from app.translation.jobs import Answer
 from app.translation.partial_results import PartialResults
+from app.translation.requests import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
 ABANDON: Final = "abandon"

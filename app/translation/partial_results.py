@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from app.translation.catalogue import Hop
-from app.translation.jobs import Text, TextJob
+from app.translation.requests import Text, TextJob
 from model.decode_request import Hypothesis
 from model.text.tokenizer import stable_prefix
 from model.translation.document_translation import DocumentTranslation

@@ -18,7 +18,7 @@ from app.errors import DeadlinePassedError
 from app.scheduling.fair_queue import FairSemaphore
 from app.translation.catalogue import Catalogue, Route
 from app.translation.glossary_store import StoredGlossary
-from app.translation.jobs import Text, TextJob, TranslationRequest
+from app.translation.requests import Text, TextJob, TranslationRequest
 from model.decode_request import DecodeOptions
 from model.errors import ForeignTextError, InputError, TextTooLongError
 from model.text.detection import Detection, LanguageDetector, usable_language

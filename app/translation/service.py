@@ -16,9 +16,9 @@ from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Answer, Text, TextJob, TranslationRequest
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader, TextThreads
+from app.translation.requests import Answer, Text, TextJob, TranslationRequest
 from model.errors import TranslationError
 from model.text.detection import Detection
 from model.translation.result import SentenceTranslation, better_of, second_request

@@ -8,7 +8,8 @@
     provenance.json       data, steps, scores, self-test sentences, SHA-256 of files manifest, self_test
 
 `folder` reads and writes all of them, `manifest` finds folders, `editing` makes checkpoints from others,
-`importing` and `exporting` convert models of other frameworks. A new field of the card is a field of
+`importing` and `exporting` convert models of other frameworks. `shortlist` also chooses the tokens that a
+sentence may produce. A new field of the card is a field of
 `card.ModelCard` with a default, listed in `card._OPTIONAL`, as the cards of older checkpoints lack it.
 
 No pickle is ever read, and nothing in a folder is executed. A folder that is incomplete, corrupt,

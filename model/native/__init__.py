@@ -6,6 +6,7 @@ src/kernels/    SIMD kernels: matrix products, activations, attention, layer nor
 src/training/   operators of a training step and their gradients
 src/api.cpp     the C functions
 build           compiles the library, once for each instruction set
+shared_weights  passes weights, packed by src/network/loader.h, from one process to others in memory files
 binding         selects the library for this processor; declares its functions and the structs of decoding
 operators       the structs and functions of training
 tensors         the addresses of tensors of NumPy, PyTorch or a mapped file

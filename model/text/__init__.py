@@ -12,4 +12,7 @@ detection        finds the language of a text, by letters and by the words of `c
                  (`checkpoints/recipe/common_words.py` writes it); names a language that no checkpoint
                  reads, which is one of lingua's with a line in `neighbour_words.txt`
 formats/         the texts of files: HTML, Office, subtitles, XLIFF, Markdown
+
+A new language is a line in `languages.txt`. A script of its own goes into the tables of scripts in
+`languages` and `detection`.
 """

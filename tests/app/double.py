@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel, Model
-from app.translation.jobs import TranslationRequest
+from app.translation.requests import TranslationRequest
 from model.checkpoint.card import ModelCard, Pair
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Observer, Progress, Result, StepRecord

@@ -19,9 +19,9 @@ from app.http.routes import missing_terms, translators
 from app.http.streaming import while_connected
 from app.lifecycle.context import Context
 from app.translation.catalogue import Catalogue
-from app.translation.files import FileJob, translate_file
+from app.translation.file_jobs import FileJob, translate_file
 from app.translation.glossary_store import StoredGlossary
-from app.translation.jobs import Answer, TranslationRequest
+from app.translation.requests import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
 from model.text.formats.formats import suffix_of

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from app.errors import DrainingError
 from app.main import create_app
 from app.settings import Settings
-from app.translation.files import FileJob, FileStore
+from app.translation.file_jobs import FileJob, FileStore
 from tests.app.conftest import Serve, serving, until
 from tests.app.double import DoubleBackend, write_keys
 

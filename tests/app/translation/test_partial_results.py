@@ -4,9 +4,9 @@ import pytest
 
 from app.backend import Model
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
+from app.translation.requests import Text
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend, hypotheses, request_of
 

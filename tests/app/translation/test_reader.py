@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text, TextJob
 from app.translation.reader import Reader, TextThreads
+from app.translation.requests import Text, TextJob
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.formats.markup_syntax import HTML
 from tests.app.conftest import until

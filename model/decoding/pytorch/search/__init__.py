@@ -3,8 +3,8 @@
     greedy_sample greedy search and sampling, with temperature, top-k, top-p and min-p
     beam          beam search and its stop rules
     phrases       what must be produced: lexically constrained beam search
-    constraints   what may not be produced
-    step          what a search gets from a step, its penalties, and what it makes of them
+    constraints   what may not be produced, and the repetition penalty
+    step          what a search gets from a step and makes of it; penalties of length and coverage
 
 Shapes: N slots, K hypotheses.
 """

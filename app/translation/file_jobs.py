@@ -20,7 +20,7 @@ from typing import Final
 from app.admission.quota import Quota
 from app.background import in_background
 from app.errors import DrainingError, OverloadedError
-from app.translation.jobs import TranslationRequest
+from app.translation.requests import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
 from model.text.formats.formats import read_file

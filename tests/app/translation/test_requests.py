@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.jobs import Text
 from app.translation.reader import Reader
+from app.translation.requests import Text
 from model.decode_request import Hypothesis
 from model.errors import DecodingError
 from model.text.detection import Detection
