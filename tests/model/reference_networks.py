@@ -5,12 +5,11 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.mt5.modeling_mt5 import MT5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from model.network.layers import Attention, FeedForward
-from model.network.transformer import Layer, Stack, Transformer
+from model.network.transformer import Layer, Transformer
 
 
 def copy_torch(ours: Transformer, theirs: nn.Transformer) -> None:
@@ -78,24 +77,6 @@ def copy_t5(ours: Transformer, theirs: T5ForConditionalGeneration | MT5ForCondit
                 copy(layer.feed_forward.input, inner.wi_0)
                 copy(layer.feed_forward.gate, inner.wi_1)
             _copy_norms(layer, [part.layer_norm for part in block.layer])
-
-
-def copy_bert(ours: Transformer, theirs: BertModel) -> None:
-    """Give our encoder BERT's weights; the vector of segment 0, the only one here, joins the positions."""
-    embeddings, source_embedding = theirs.embeddings, ours.source_embedding
-    copy(source_embedding.tokens, embeddings.word_embeddings)
-    positions = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
-    _assign(source_embedding.positions.weight, positions)
-    copy(source_embedding.norm, embeddings.LayerNorm)
-    _copy_bert_layers(ours.encoder, theirs)
-
-
-def _copy_bert_layers(stack: Stack, theirs: BertModel) -> None:
-    for layer, source in zip(stack.layers, theirs.encoder.layer, strict=True):
-        own, joined = source.attention.self, source.attention.output
-        _copy_attention(layer.attention, own.query, own.key, own.value, joined.dense)
-        _copy_feed_forward(layer.feed_forward, source.intermediate.dense, source.output.dense)
-        _copy_norms(layer, [joined.LayerNorm, source.output.LayerNorm])
 
 
 def copy(ours: nn.Module, theirs: nn.Module) -> None:

@@ -8,6 +8,8 @@ from torch.testing import assert_close
 from transformers import PreTrainedModel
 from transformers.models.m2m_100.configuration_m2m_100 import M2M100Config
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100ForConditionalGeneration
+from transformers.models.marian.configuration_marian import MarianConfig
+from transformers.models.marian.modeling_marian import MarianMTModel
 from transformers.models.mbart.configuration_mbart import MBartConfig
 from transformers.models.mbart.modeling_mbart import MBartForConditionalGeneration
 from transformers.models.mt5.configuration_mt5 import MT5Config
@@ -57,6 +59,16 @@ def mt5() -> MT5ForConditionalGeneration:
     return MT5ForConditionalGeneration(MT5Config(**_T5))  # type: ignore[arg-type]
 
 
+def marian() -> MarianMTModel:
+    network = MarianMTModel(MarianConfig(**_BART, activation_function="swish", decoder_start_token_id=1))  # type: ignore[arg-type]
+    for stack in (network.model.encoder, network.model.decoder):
+        # Sinusoids, which are never trained: `randomised` would draw them anew.
+        positions = stack.embed_positions.weight.detach()
+        del stack.embed_positions.weight
+        stack.embed_positions.register_buffer("weight", positions)
+    return network
+
+
 def m2m100() -> M2M100ForConditionalGeneration:
     return M2M100ForConditionalGeneration(M2M100Config(**_BART))  # type: ignore[arg-type]
 
@@ -76,6 +88,10 @@ FAMILIES: dict[str, tuple[Callable[[], PreTrainedModel], dict[str, object]]] = {
         {**T5, **_DEEPER, "activation": "silu"},
     ),
     "mT5": (mt5, {**T5, **_DEEPER, "logit_scale": 1.0, "tie": "embeddings"}),
+    "Marian": (
+        marian,
+        {**_DEEPER, "activation": "silu", "sinusoid_layout": "halves", "output_bias": True, "tie": "all"},
+    ),
     "M2M100": (
         m2m100,
         {**_PRE_NORM, "sinusoid_layout": "halves", "sinusoid_offset": 2, "sinusoid_endpoint": True},
@@ -114,6 +130,8 @@ def test_logits_and_those_of_cached_steps_are_theirs(family: str) -> None:
     ours, theirs = pair_of(family)
     source_NS, target_NT = ids(3, 7), ids(3, 11)
     source_NS[2, 5:] = ours.config.pad_id
+    if family not in ("M2M100", "mBART"):
+        target_NT[:, 0] = ours.config.pad_id  # with which T5 and Marian begin
     mask_NS = (source_NS != ours.config.pad_id).long()
     expected = theirs(input_ids=source_NS, attention_mask=mask_NS, decoder_input_ids=target_NT).logits
     assert_close(ours(source_NS, target_NT), expected, atol=1e-5, rtol=1e-5)
