@@ -107,12 +107,12 @@ class NativeNetwork:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the packed weights."""
-        return int(self.binding.network_weight_bytes(self.address))
+        return self.binding.network_weight_bytes(self.address)
 
     @property
     def slot_bytes(self) -> int:
         """Bytes of a KV slot: the keys and values of one position in all decoder layers."""
-        return int(self.binding.network_slot_bytes(self.address))
+        return self.binding.network_slot_bytes(self.address)
 
 
 def _label(library: Library, config: NativeConfig) -> bytes:
@@ -204,7 +204,7 @@ class NativeRunner:
     @property
     def num_free_slots(self) -> int:
         """The number of unused KV slots."""
-        return int(self._library.session_num_free_slots(self._session))
+        return self._library.session_num_free_slots(self._session)
 
     @property
     def _session(self) -> int:

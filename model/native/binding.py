@@ -20,7 +20,7 @@ from ctypes import (
 )
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from model.errors import ConfigError, NativeError
 from model.native.build import VARIANTS, is_intact, library_path
@@ -140,20 +140,21 @@ class ProgressView(Structure):
     _fields_ = fields((c_void_p, "steps started results"), (c_int32, "num_steps num_started num_results"))
 
 
-_FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
-    "dragoman_error": (c_char_p, ()),
-    "dragoman_is_out_of_memory": (c_int32, ()),
-    "dragoman_network_create": (c_void_p, (POINTER(NativeConfig), ReadTensor, c_int32)),
-    "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
-    "dragoman_network_slot_bytes": (c_int64, (c_void_p,)),
-    "dragoman_network_free": (None, (c_void_p,)),
-    "dragoman_session_create": (c_void_p, (c_void_p, POINTER(SessionConfig))),
-    "dragoman_session_admit": (c_int32, (c_void_p, POINTER(RequestStruct), c_int32)),
-    "dragoman_session_run": (c_int32, (c_void_p, c_int32, c_void_p, POINTER(ProgressView))),
-    "dragoman_session_drop": (None, (c_void_p, POINTER(c_int64), c_int32)),
-    "dragoman_session_stable_prefix": (c_int32, (c_void_p, c_int64, POINTER(c_int32), c_int32)),
-    "dragoman_session_num_free_slots": (c_int32, (c_void_p,)),
-    "dragoman_session_free": (None, (c_void_p,)),
+Signature = tuple[Any, Sequence[Any]]
+"""Types of a result and of the arguments."""
+
+_FUNCTIONS: Mapping[str, Signature] = {
+    "network_create": (c_void_p, (POINTER(NativeConfig), ReadTensor, c_int32)),
+    "network_weight_bytes": (c_int64, (c_void_p,)),
+    "network_slot_bytes": (c_int64, (c_void_p,)),
+    "network_free": (None, (c_void_p,)),
+    "session_create": (c_void_p, (c_void_p, POINTER(SessionConfig))),
+    "session_admit": (c_int32, (c_void_p, POINTER(RequestStruct), c_int32)),
+    "session_run": (c_int32, (c_void_p, c_int32, c_void_p, POINTER(ProgressView))),
+    "session_drop": (None, (c_void_p, POINTER(c_int64), c_int32)),
+    "session_stable_prefix": (c_int32, (c_void_p, c_int64, POINTER(c_int32), c_int32)),
+    "session_num_free_slots": (c_int32, (c_void_p,)),
+    "session_free": (None, (c_void_p,)),
 }
 
 
@@ -187,51 +188,37 @@ class Library:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
         if not self._functions.dragoman_request_instructions():
             raise NativeError(f"the system denies {path.name} the use of this processor's instructions")
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(self._functions, name)
+        self._functions.dragoman_error.restype = c_char_p
+        self.add_functions(self, _FUNCTIONS)
+
+    if TYPE_CHECKING:  # the functions of `_FUNCTIONS`
+
+        def __getattr__(self, name: str) -> Callable[..., int]: ...
+
+    def add_functions(self, owner: object, functions: Mapping[str, Signature]) -> None:
+        """Make functions of the library attributes of an object.
+
+        Args:
+            owner: The object.
+            functions: By their names without `dragoman_`.
+        """
+        for name, (result, arguments) in functions.items():
+            function = getattr(self._functions, f"dragoman_{name}")
             function.restype, function.argtypes = result, list(arguments)
-        self.network_create = self._checked(self._functions.dragoman_network_create)
-        self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
-        self.network_slot_bytes = self._functions.dragoman_network_slot_bytes
-        self.network_free = self._functions.dragoman_network_free
-        self.session_create = self._checked(self._functions.dragoman_session_create)
-        self.session_admit = self._checked(self._functions.dragoman_session_admit)
-        self.session_run = self._checked(self._functions.dragoman_session_run)
-        self.session_drop = self._functions.dragoman_session_drop
-        self.session_stable_prefix = self._checked(self._functions.dragoman_session_stable_prefix)
-        self.session_num_free_slots = self._functions.dragoman_session_num_free_slots
-        self.session_free = self._functions.dragoman_session_free
+            if result is not None:
+                function.errcheck = self._checked
+            setattr(owner, name, function)
 
-    def function(
-        self, name: str, arguments: Sequence[Any], result: type[c_int32] | None = None
-    ) -> Callable[..., int | None]:
-        """A function that cannot fail, with the types of its arguments and result."""
-        function = getattr(self._functions, name)
-        function.restype, function.argtypes = result, list(arguments)
-        return cast(Callable[..., int | None], function)
-
-    def fallible_function(self, name: str, arguments: Sequence[Any]) -> Callable[..., int]:
-        """A function that raises if the library's function returns a negative number."""
-        return self._checked(self.function(name, arguments, c_int32))
-
-    def _checked(self, function: Callable[..., int | None]) -> Callable[..., int]:
-        """A function that raises if the library's function returns a null address or a negative number."""
-
-        def called(*arguments: object) -> int:
-            result = function(*arguments)
-            if result is None or result < 0:
-                raise self._failure()
+    def _checked(self, result: int | None, *_: object) -> int:
+        """Returns a result; a null address or a negative number says that the function has failed."""
+        if result is not None and result >= 0:
             return result
-
-        return called
-
-    def _failure(self) -> Exception:
         if self._functions.dragoman_is_out_of_memory():
-            return MemoryError("there is no memory for this in the native library")
-        return NativeError(self._functions.dragoman_error().decode())
+            raise MemoryError("there is no memory for this in the native library")
+        raise NativeError(self._functions.dragoman_error().decode())
 
 
-def freed_with(owner: object, free: Callable[[int], None], address: int) -> "weakref.finalize[..., object]":
+def freed_with(owner: object, free: Callable[[int], object], address: int) -> "weakref.finalize[..., object]":
     """Free an object of the library with its owner; not at exit, when a thread may still use it."""
     finalizer = weakref.finalize(owner, free, address)
     finalizer.atexit = False

@@ -3,19 +3,26 @@
 src/training/operators.h has the same structs, and describes their fields.
 """
 
-import ctypes
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from ctypes import Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from collections.abc import Callable, Mapping
+from ctypes import (
+    POINTER,
+    Array,
+    Structure,
+    c_double,
+    c_float,
+    c_int32,
+    c_int64,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from functools import cache
-from typing import Any
 
 from model.errors import NativeError
-from model.native.binding import Library, fields, load_library
+from model.native.binding import Library, Signature, fields, load_library
 
 logger = logging.getLogger(__name__)
-
-_POINTER = ctypes.POINTER
 
 
 class LossRows(Structure):
@@ -89,16 +96,19 @@ class Projection(Structure):
     _fields_ = fields((c_void_p, "weight bias"), (c_int64, "rows inputs outputs"), (c_int32, "threads"))
 
 
-_FUNCTIONS: Mapping[str, Sequence[Any]] = {
-    "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),
-    "dropout_add": (_POINTER(DropoutAdd),),
-    "norm_rows": (_POINTER(NormedRows),),
-    "norm_rows_gradient": (_POINTER(NormedRows), _POINTER(NormGradients)),
-    "project": (_POINTER(Projection), c_void_p, c_void_p),
-    "project_gradient": (_POINTER(Projection), c_void_p, c_void_p),
-    "project_weight_gradient": (_POINTER(Projection), c_void_p, c_void_p, c_void_p, c_void_p),
-    "attend_sentences": (_POINTER(SentenceAttention), c_void_p),
-    "attend_sentences_gradient": (_POINTER(SentenceAttention), _POINTER(AttentionGradients)),
+_FUNCTIONS: Mapping[str, Signature] = {
+    "lend_threads": (None, (c_void_p,)),
+    "has_bfloat16_products": (c_int32, ()),
+    "smoothed_loss": (c_int32, (POINTER(LossRows), POINTER(c_double))),
+    "smoothed_loss_gradient": (c_int32, (POINTER(LossRows), c_float, c_void_p)),
+    "dropout_add": (c_int32, (POINTER(DropoutAdd),)),
+    "norm_rows": (c_int32, (POINTER(NormedRows),)),
+    "norm_rows_gradient": (c_int32, (POINTER(NormedRows), POINTER(NormGradients))),
+    "project": (c_int32, (POINTER(Projection), c_void_p, c_void_p)),
+    "project_gradient": (c_int32, (POINTER(Projection), c_void_p, c_void_p)),
+    "project_weight_gradient": (c_int32, (POINTER(Projection), c_void_p, c_void_p, c_void_p, c_void_p)),
+    "attend_sentences": (c_int32, (POINTER(SentenceAttention), c_void_p)),
+    "attend_sentences_gradient": (c_int32, (POINTER(SentenceAttention), POINTER(AttentionGradients))),
 }
 
 
@@ -115,6 +125,7 @@ class Operators:
     Attributes:
         lend_threads: Use the threads of a function like GOMP_parallel; None starts threads of the library's.
         has_bfloat16_products: Whether the library has `project` and its gradients.
+        smoothed_loss: Write the normalisers, and the sums of smoothed loss and cross entropy.
         smoothed_loss_gradient: Write the gradient of a multiple of the smoothed loss.
         dropout_add: Write the sum.
         norm_rows: Write the norm, and the means and factors for its gradient.
@@ -127,6 +138,9 @@ class Operators:
             and the inputs.
     """
 
+    lend_threads: Callable[[int | None], None]
+    has_bfloat16_products: Callable[[], int]
+    smoothed_loss: Callable[[LossRows, "Array[c_double]"], int]
     smoothed_loss_gradient: Callable[[LossRows, float, int], int]
     dropout_add: Callable[[DropoutAdd], int]
     norm_rows: Callable[[NormedRows], int]
@@ -138,18 +152,7 @@ class Operators:
     project_weight_gradient: Callable[[Projection, int, int, int, int | None], int]
 
     def __init__(self, library: Library) -> None:
-        for name, arguments in _FUNCTIONS.items():
-            setattr(self, name, library.fallible_function(f"dragoman_{name}", arguments))
-        sums = _POINTER(LossRows), _POINTER(c_double)
-        self._smoothed_loss = library.fallible_function("dragoman_smoothed_loss", sums)
-        self.lend_threads = library.function("dragoman_lend_threads", (c_void_p,))
-        self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
-
-    def smoothed_loss(self, rows: LossRows) -> tuple[float, float]:
-        """Sums of smoothed loss and cross entropy. Writes the normalisers."""
-        sums = (c_double * 2)()
-        self._smoothed_loss(rows, sums)
-        return sums[0], sums[1]
+        library.add_functions(self, _FUNCTIONS)
 
 
 @cache

@@ -397,7 +397,7 @@ def project(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor 
         and _is_plain(weight_OI)
         and (bias_O is None or (len(bias_O) == outputs and _is_plain(bias_O)))
     )
-    if operators is None or not operators.has_bfloat16_products or not is_supported:
+    if operators is None or not operators.has_bfloat16_products() or not is_supported:
         return None
     result: Tensor = _apply(_Projection, states.to(torch.bfloat16), weight_OI, bias_O, operators)
     return result
@@ -486,7 +486,8 @@ class _SmoothedLoss(torch.autograd.Function):
         logits_RV = logits_RV if logits_RV.stride(1) == 1 else logits_RV.contiguous()
         labels_R = labels_R.contiguous()
         normalisers_R = logits_RV.new_empty(len(labels_R), dtype=torch.float32)
-        sums = operators.smoothed_loss(_loss_rows(logits_RV, labels_R, normalisers_R, choices))
+        sums = (ctypes.c_double * 2)()
+        operators.smoothed_loss(_loss_rows(logits_RV, labels_R, normalisers_R, choices), sums)
         smoothed, cross_entropy = (torch.tensor(each, dtype=torch.float32) for each in sums)
         _keep(ctx, logits_RV, labels_R, normalisers_R, rest=(choices, operators))
         ctx.mark_non_differentiable(cross_entropy)

@@ -26,7 +26,9 @@ MANY = 2**46  # of whatever: more numbers than a process has addresses for
 ATTENTION = SentenceAttention(sentences=1, num_queries=MANY, num_keys=1, heads=1, width=16, threads=1)
 NORM = NormedRows(rows=1, width=MANY, threads=1)
 WIDE = {
-    "smoothed_loss": lambda operators: operators.smoothed_loss(LossRows(rows=2**54, vocabulary=3, threads=1)),
+    "smoothed_loss": lambda operators: operators.smoothed_loss(
+        LossRows(rows=2**54, vocabulary=3, threads=1), (ctypes.c_double * 2)()
+    ),
     "norm_rows_gradient": lambda operators: operators.norm_rows_gradient(NORM, NormGradients()),
     "attend_sentences": lambda operators: operators.attend_sentences(ATTENTION, 0),
     "attend_sentences_gradient": lambda operators: operators.attend_sentences_gradient(
@@ -61,7 +63,7 @@ def test_an_operator_without_memory_raises_an_error(
 def test_a_product_without_memory_raises_an_error(
     operators: Operators, call: Callable[[Operators], object]
 ) -> None:
-    if not operators.has_bfloat16_products:
+    if not operators.has_bfloat16_products():
         pytest.skip("this library has no bfloat16 products")
     with pytest.raises(MemoryError, match="no memory for this in the native library"):
         call(operators)
@@ -106,7 +108,7 @@ def test_where_no_thread_can_start_one_does_it_all() -> None:
 
 
 def test_the_gradients_of_no_rows_are_zero(operators: Operators) -> None:
-    if not operators.has_bfloat16_products:
+    if not operators.has_bfloat16_products():
         pytest.skip("this library has no bfloat16 products")
     weight, bias = (ctypes.c_float * 512)(*[1] * 512), (ctypes.c_float * 16)(*[1] * 16)
     operators.project_weight_gradient(

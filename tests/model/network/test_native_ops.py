@@ -49,7 +49,7 @@ def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def operators_with_products(operators: Operators) -> Operators:
-    if not operators.has_bfloat16_products:
+    if not operators.has_bfloat16_products():
         pytest.skip("this library has no bfloat16 products")
     return operators
 
@@ -94,7 +94,7 @@ OPERATORS: dict[str, Callable[[Tensor], Tensor | None]] = {
 def operator(request: pytest.FixtureRequest, operators: Operators) -> Callable[[Tensor], Tensor]:
     """An operator of one tensor, (…, WIDTH); each call drops the same numbers."""
     is_projection = request.param == "projection"
-    if is_projection and not operators.has_bfloat16_products:
+    if is_projection and not operators.has_bfloat16_products():
         pytest.skip("this library has no bfloat16 products")
 
     def call(states: Tensor) -> Tensor:
