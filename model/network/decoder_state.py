@@ -153,8 +153,21 @@ class StepView:
 
     def __init__(self, state: "DecoderState", shape: StepShape) -> None:
         self._state, self._shape = state, shape
-        self.tables = state.tables_of(shape) if state.is_fused else None
+        self.tables = self._block_tables() if state.is_fused else None
         self.cells_NKLM = state.cells_NKLM[: shape.slots]
+
+    def _block_tables(self) -> BlockTables:
+        state, slots = self._state, self._shape.slots
+        return BlockTables(
+            positions_N=state.positions_N[:slots],
+            is_live_N=state.is_live_N[:slots],
+            target_kv_NKC=state.target_kv_NKC[:slots],
+            block_table_NKC=state.block_table_NKC[:slots],
+            bias_HC=state.tables.distance_bias_HC,
+            source_kv_NS=state.source_kv_NS[:slots],
+            source_lengths_N=state.source_lengths_N[:slots],
+            is_source_NS=state.is_source_NS[:slots],
+        )
 
     @property
     def has_source(self) -> bool:
@@ -179,12 +192,20 @@ class StepView:
     @cached_property
     def target_mask(self) -> Tensor:
         """Added to the scores of self-attention; broadcasts to (R, H, 1, C)."""
-        return self._state.target_mask(self.positions, self._shape)
+        ago_NC = self.positions[:, None] - torch.arange(self._shape.length, device=self.positions.device)
+        bias_HC = self._state.tables.distance_bias_HC
+        if bias_HC is None:
+            bias_NHC = torch.zeros_like(ago_NC, dtype=self._state.pool.dtype)[:, None]
+        else:
+            bias_NHC = bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
+        mask_NHC = bias_NHC.masked_fill((ago_NC < 0)[:, None], float("-inf"))
+        return mask_NHC.repeat_interleave(self._state.width, 0)[:, :, None]
 
     @cached_property
     def target_distances(self) -> Tensor:
         """Positions of these KV slots less that of the query; broadcasts as `target_mask`."""
-        return self._state.target_distances(self.positions, self._shape)
+        at_C = torch.arange(self._shape.length, device=self.positions.device)
+        return (at_C - self.positions[:, None]).repeat_interleave(self._state.width, 0)[:, None, None]
 
     @cached_property
     def source(self) -> Tensor:
@@ -194,7 +215,11 @@ class StepView:
     @cached_property
     def source_mask(self) -> Tensor:
         """Added to the scores of cross-attention, (N, 1, 1, S)."""
-        return self._state.source_mask(self._shape)
+        is_source_NS = self._state.is_source_NS[: self._shape.slots, : self._shape.source_length]
+        # A softmax over no position would be 0/0: an empty slot sees all of its padding.
+        is_seen_NS = is_source_NS | ~is_source_NS.any(1, keepdim=True)
+        mask_NS = torch.zeros(is_seen_NS.shape, dtype=self._state.pool.dtype, device=is_seen_NS.device)
+        return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
 
     @cached_property
     def added(self) -> Tensor | None:
@@ -353,45 +378,6 @@ class DecoderState(SlotTensors):
         written_NK1 = written_NK1.masked_fill(~self.is_live_N[:slots, None, None], _PADDING_KV_SLOT)
         self.block_table_NKC[:slots].scatter_(2, at_NK1, written_NK1)
         return written_NK1.flatten()
-
-    def tables_of(self, shape: StepShape) -> BlockTables:
-        """What the fused kernels read and write in a step of this shape."""
-        return BlockTables(
-            positions_N=self.positions_N[: shape.slots],
-            is_live_N=self.is_live_N[: shape.slots],
-            target_kv_NKC=self.target_kv_NKC[: shape.slots],
-            block_table_NKC=self.block_table_NKC[: shape.slots],
-            bias_HC=self.tables.distance_bias_HC,
-            source_kv_NS=self.source_kv_NS[: shape.slots],
-            source_lengths_N=self.source_lengths_N[: shape.slots],
-            is_source_NS=self.is_source_NS[: shape.slots],
-        )
-
-    def target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
-        """See StepView."""
-        ago_NC = positions_N[:, None] - torch.arange(shape.length, device=positions_N.device)
-        mask_NHC = self._distance_bias(ago_NC).masked_fill((ago_NC < 0)[:, None], float("-inf"))
-        return mask_NHC.repeat_interleave(self.width, 0)[:, :, None]
-
-    def target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
-        """See StepView."""
-        distances_NC = torch.arange(shape.length, device=positions_N.device) - positions_N[:, None]
-        return distances_NC.repeat_interleave(self.width, 0)[:, None, None]
-
-    def _distance_bias(self, ago_NC: Tensor) -> Tensor:
-        """What is added to the score of a key `ago_NC` positions before the query, (N, H or 1, C)."""
-        bias_HC = self.tables.distance_bias_HC
-        if bias_HC is None:
-            return torch.zeros_like(ago_NC, dtype=self.pool.dtype)[:, None]
-        return bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
-
-    def source_mask(self, shape: StepShape) -> Tensor:
-        """See StepView."""
-        is_source_NS = self.is_source_NS[: shape.slots, : shape.source_length]
-        # A softmax over no position would be 0/0: an empty slot sees all of its padding.
-        is_seen_NS = is_source_NS | ~is_source_NS.any(1, keepdim=True)
-        mask_NS = torch.zeros(is_seen_NS.shape, dtype=self.pool.dtype, device=is_seen_NS.device)
-        return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
 
     def reorder(self, parents_NK: Tensor, length: int) -> None:
         """Let row k of slot n continue what row `parents_NK[n, k]` of the same slot has produced.
