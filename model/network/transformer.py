@@ -184,14 +184,6 @@ class Transformer(nn.Module):
         ):
             pool.write(kv_slots_E, rows_of(keys_NHSD), rows_of(values_NHSD))
 
-    def join_projections(self) -> None:
-        """Compute queries, keys and values of a decoder layer in one product, and those of all sources, too.
-
-        Products take less time then on a GPU. What the network computes, and its `state_dict()`, stay equal.
-        It must not be trained, moved or loaded anew afterwards.
-        """
-        self.decoder.join_projections()
-
     def decode_step(
         self,
         tokens_NK: Tensor,
@@ -375,7 +367,11 @@ class Stack(nn.Module):
         return result
 
     def join_projections(self) -> None:
-        """See Transformer."""
+        """Compute queries, keys and values of a layer in one product, and those of all sources, too.
+
+        Products take less time then on a GPU. What the network computes, and its `state_dict()`, stay equal.
+        It must not be trained, moved or loaded anew afterwards.
+        """
         for layer in self.layers:
             if not self.is_recurrent:
                 layer.attention.joined = join(layer.attention.query, layer.attention.key_value)

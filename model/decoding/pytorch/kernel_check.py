@@ -78,7 +78,7 @@ def fuse_steps(network: Transformer, device: torch.device) -> bool:
     with using(device):
         if network.config.positions == "relative_vectors" or not kernels_work(device):
             return False
-        network.join_projections()
+        network.decoder.join_projections()
     return True
 
 

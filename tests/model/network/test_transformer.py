@@ -181,7 +181,7 @@ def test_joined_projections_change_neither_weights_nor_steps(variant: dict[str, 
 
     with torch.no_grad():
         expected = step()
-        network.join_projections()
+        network.decoder.join_projections()
         torch.testing.assert_close(step(), expected)
     after = network.state_dict()
     assert after.keys() == before.keys()

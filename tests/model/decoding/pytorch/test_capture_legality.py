@@ -92,7 +92,7 @@ def static(network: Transformer) -> Runner:
 
 
 def fused(network: Transformer) -> Runner:
-    network.join_projections()
+    network.decoder.join_projections()
     return StaticRunner(network, "cpu", max_rows=4, widths=(1, 4), capacity=16, is_fused=True)
 
 

@@ -20,7 +20,7 @@ pytest.importorskip("triton", reason="needs the package triton")
 
 def static(network: Transformer, *, is_fused: bool) -> Runner:
     if is_fused:
-        network.join_projections()
+        network.decoder.join_projections()
     return StaticRunner(network, "cpu", max_rows=8, widths=(1, 4), capacity=16, is_fused=is_fused)
 
 
