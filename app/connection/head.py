@@ -38,13 +38,11 @@ class Framing:
 
     Attributes:
         is_in_head: Whether the head is not complete.
-        is_chunked: Whether the body comes in chunks.
         content_left: Bytes that are left of a body of known length.
     """
 
     def __init__(self) -> None:
         self.is_in_head = True
-        self.is_chunked = False
         self.content_left = 0
         self._head_bytes = 0
         self._chunking_bytes = 0
@@ -92,7 +90,6 @@ class Framing:
             length: Bytes of the body; None if it comes in chunks.
         """
         self.is_in_head = False
-        self.is_chunked = length is None
         self.content_left = length or 0
 
     def count_content(self, size: int) -> None:
