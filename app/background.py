@@ -15,12 +15,7 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-async def in_background(work: Callable[[], Result], *, is_long: bool = False) -> Result:
-    """Run work in a thread; if the caller is cancelled, the work goes on. See `start`."""
-    return await start(work, is_long=is_long)
-
-
-def start(
+def in_background(
     work: Callable[[], Result],
     *,
     name: str = "background",

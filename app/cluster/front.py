@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from app.background import in_background, start
+from app.background import in_background
 from app.cluster.messages import Cluster, ReplicaLostError, portable
 from app.errors import NotReadyError
 from app.http import errors
@@ -207,7 +207,7 @@ async def _connected(
         front.cluster = joined.result()
         lifecycle.become_ready()
 
-    joined = start(connect, is_long=True)
+    joined = in_background(connect, is_long=True)
     joined.add_done_callback(serve)
     try:
         yield

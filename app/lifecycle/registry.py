@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from app.backend import Backend, LoadedModel, Model, load_verified
-from app.background import in_background, release_memory, start
+from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
@@ -362,7 +362,7 @@ class ModelRegistry:
         self._metrics.show_models(self.models)
         logger.info("model dropped", extra={"model": model.card.name, "reason": reason})
         try:
-            return start(partial(self._close, model, loaded), is_long=True)
+            return in_background(partial(self._close, model, loaded), is_long=True)
         except RuntimeError:
             # Without a thread, the memory is free as soon as no worker refers to the engines.
             closed = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
-from app.background import start
+from app.background import in_background
 from app.errors import DeadlinePassedError
 from app.scheduling.fair_queue import FairSemaphore
 from app.translation.catalogue import Catalogue, Route
@@ -185,7 +185,7 @@ class TextThreads:
             async with asyncio.timeout_at(deadline):
                 await self._permits.acquire(client, size)
                 work = partial(copy_context().run, work)
-                return await start(work, name="text", ended=self._permits.release)
+                return await in_background(work, name="text", ended=self._permits.release)
         except TimeoutError:
             raise DeadlinePassedError from None
 

@@ -27,7 +27,7 @@ async def test_the_work_goes_on_when_its_caller_stops_waiting() -> None:
         go.wait(60)
         done.set()
 
-    task = asyncio.create_task(in_background(work))
+    task = asyncio.ensure_future(in_background(work))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -41,7 +41,7 @@ def test_the_end_of_the_loop_does_not_wait_for_it() -> None:
     go = threading.Event()
 
     async def leave() -> None:
-        task = asyncio.create_task(in_background(lambda: go.wait(60)))
+        task = asyncio.ensure_future(in_background(lambda: go.wait(60)))
         await asyncio.sleep(0.01)
         task.cancel()
 
