@@ -14,8 +14,6 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from app.backend import Model
@@ -53,7 +51,7 @@ class Metrics(Observer):
     def __init__(self, shared: SharedMetrics | None = None) -> None:
         self.registry = CollectorRegistry()
         self._shared = shared
-        # What `publish` makes visible to the other processes.
+        # What `publish` calls.
         self._published: list[Callable[[], None]] = []
         self._shown: dict[Gauge, Collection[tuple[str, ...]]] = {}
         if shared is None:
@@ -165,7 +163,7 @@ class Metrics(Observer):
             "model_load_seconds", "Time to load all loaded checkpoints.", mode="livemax"
         )
         # Read at each scrape; empty on a CPU, and without API keys.
-        self._read: dict[Readable, _ReadCollector] = {}
+        self._read: dict[Readable, Callable[[], Mapping[str, int]]] = {}
         self._readable("gpu_memory_bytes", "Accelerator memory.", "kind")
         self._readable(
             "cuda_graphs",
@@ -211,11 +209,11 @@ class Metrics(Observer):
 
     def watch(self, name: Readable, read: Callable[[], Mapping[str, int]]) -> None:
         """Read the values of a metric by label at each scrape."""
-        self._read[name].read = read
+        self._read[name] = read
 
     def graphs(self) -> Mapping[str, int]:
         """Shapes of decoder steps on a GPU by state, `recorded` and `eager`; empty on a CPU."""
-        return self._read["cuda_graphs"].read()
+        return self._read["cuda_graphs"]()
 
     def list_models(self, models: Sequence[Model], max_bytes: int) -> None:
         """Show these checkpoints, in place of those listed before.
@@ -317,15 +315,15 @@ class Metrics(Observer):
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format, the sum over all processes."""
+        self.publish()
         if self._shared is None:
             return generate_latest(self.registry)
-        self.publish()
         registry = CollectorRegistry()
         registry.register(self._shared)
         return generate_latest(registry)
 
     def publish(self) -> None:
-        """Make visible to the other processes what only this one can read; called several times a second."""
+        """Set the metrics that only this process can read; among several, called several times a second."""
         for publish in self._published:
             publish()
 
@@ -371,15 +369,22 @@ class Metrics(Observer):
             self._shown[gauge] = list(series)
 
     def _readable(self, name: Readable, text: str, label: str, *, is_counter: bool = False) -> None:
-        family = CounterMetricFamily if is_counter else GaugeMetricFamily
-        collector = self._read[name] = _ReadCollector(
-            lambda: family(f"{PREFIX}_{name}", text, labels=[label])
-        )
+        self._read[name] = dict
+        make = self._counter if is_counter else self._gauge
+        self._published.append(partial(self._publish_read, name, make(name, text, label), Counts()))
+
+    def _publish_read(self, name: Readable, metric: Gauge | Counter, seen: Counts[str]) -> None:
+        """Set a gauge to what is read; add to a counter what has been added since the last time."""
         if self._shared is None:
-            self.registry.register(collector)
-        else:
-            make = self._counter if is_counter else self._gauge
-            self._published.append(partial(_publish_read, collector, make(name, text, label), Counts()))
+            metric.clear()
+            seen.clear()
+        for label, value in self._read[name]().items():
+            series = metric.labels(label)
+            if isinstance(series, Gauge):
+                series.set(value)
+            else:
+                series.inc(max(0, value - seen[label]))
+                seen[label] = value
 
     def _counter(self, name: str, text: str, *labels: str, first: Iterable[str] = ()) -> Counter:
         """A counter that shows its `first` labels before any event: a rate needs a zero before the first."""
@@ -402,36 +407,3 @@ class Metrics(Observer):
 def _samples(counter: Counter) -> list[Sample]:
     (family,) = counter.collect()
     return list(family.samples)
-
-
-def _publish_read(collector: "_ReadCollector", metric: Gauge | Counter, seen: Counts[str]) -> None:
-    """Set a gauge to what is read; add to a counter what has been added since the last time."""
-    for label, value in collector.read().items():
-        series = metric.labels(label)
-        if isinstance(series, Gauge):
-            series.set(value)
-        else:
-            series.inc(max(0, value - seen[label]))
-            seen[label] = value
-
-
-class _ReadCollector(Collector):
-    """A metric with one label whose samples are read at each scrape, so that labels may disappear.
-
-    Args:
-        family: Makes the metric, without samples.
-
-    Attributes:
-        read: Returns the value of each label.
-    """
-
-    def __init__(self, family: Callable[[], GaugeMetricFamily | CounterMetricFamily]) -> None:
-        self.read: Callable[[], Mapping[str, int]] = dict
-        self._family = family
-
-    def collect(self) -> list[Metric]:
-        """The metric, with a sample for each label."""
-        family = self._family()
-        for label, value in self.read().items():
-            family.add_metric([label], value)
-        return [family]

@@ -26,16 +26,11 @@ OF_THE_TARGET = {"instance", "job"}
 def published() -> dict[str, set[str]]:
     """Each series of the service with its labels, `le` included."""
     metrics = Metrics()
-    metrics.watch("gpu_memory_bytes", lambda: {"allocated": 1})
-    metrics.watch("cuda_graphs", lambda: {"recorded": 1})
-    metrics.watch("requests_by_key", lambda: {"somebody": 1})
-    families = {family.name: family for family in metrics.registry.collect()}
-    collectors = set(metrics.registry._collector_to_names)
-    labels = {c._name: set(c._labelnames) for c in collectors if hasattr(c, "_labelnames")}
+    collectors = metrics.registry._collector_to_names
+    labels = {each._name: {*each._labelnames} for each in collectors if hasattr(each, "_labelnames")}
     series: dict[str, set[str]] = {}
-    for name, family in families.items():
-        own = labels.get(name, {label for sample in family.samples for label in sample.labels})
-        own |= OF_THE_TARGET
+    for family in metrics.registry.collect():
+        name, own = family.name, labels.get(family.name, set()) | OF_THE_TARGET
         match family.type:
             case "counter":
                 series[f"{name}_total"] = own

@@ -16,10 +16,6 @@ def _labels(metrics: Metrics) -> dict[str, tuple[str, ...]]:
     return {each._name: each._labelnames for each in collectors if hasattr(each, "_labelnames")}
 
 
-def _seen(family: Metric) -> list[str]:
-    return [label for sample in family.samples for label in sample.labels]
-
-
 def _row(family: Metric, labels: tuple[str, ...]) -> str:
     name = family.name + ("_total" if family.type == "counter" else "")
     shown = f"{name}{{{','.join(labels)}}}" if labels else name
@@ -28,11 +24,8 @@ def _row(family: Metric, labels: tuple[str, ...]) -> str:
 
 def _table() -> str:
     metrics = Metrics()
-    metrics.watch("gpu_memory_bytes", lambda: {"allocated": 1})
-    metrics.watch("cuda_graphs", lambda: {"recorded": 1})
-    metrics.watch("requests_by_key", lambda: {"somebody": 1})
     families = [family for family in metrics.registry.collect() if family.name.startswith(PREFIX)]
-    labels = {family.name: tuple(set(_seen(family)) - {"le"}) for family in families} | _labels(metrics)
+    labels = _labels(metrics)
     rows = [_row(family, labels[family.name]) for family in families]
     return f"| `{PREFIX}_…` | kind | |\n|---|---|---|\n" + "".join(rows)
 
