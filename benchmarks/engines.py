@@ -155,12 +155,9 @@ class _Dragoman:
         """See Engine."""
         waiting = deque((index, DecodeRequest(tuple(ids), options)) for index, ids in enumerate(sources))
         done: dict[int, tuple[int, ...]] = {}
-        if len(self._engines) == 1:
-            _drain(self._engines[0], waiting, batch_size, done)
-        else:
-            runs = [self._threads.submit(_drain, each, waiting, batch_size, done) for each in self._engines]
-            for run in runs:
-                run.result()
+        runs = [self._threads.submit(_drain, each, waiting, batch_size, done) for each in self._engines]
+        for run in runs:
+            run.result()
         return [done[index] for index in range(len(sources))]
 
 

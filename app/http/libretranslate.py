@@ -137,8 +137,6 @@ async def translate_file(request: Request) -> TranslatedFile:
         body.file.content,
         suffix,
         TranslationRequest(
-            texts=(),
-            fields=(),
             source=None if body.source.lower() == "auto" else body.source,
             target=body.target,
             deadline=received.deadline,

@@ -100,15 +100,11 @@ async def _stream(request: Request, translate: Translate, render: Render) -> Str
     """Returns the answer when it begins, with an event or a comment; the rest follows as it grows."""
     events = _events(request, translate, render)
     try:
-        first = await while_connected(request, _first(events))
+        first = await while_connected(request, anext(events))
     except BaseException:
         await events.aclose()
         raise
     return _EventResponse(first, events)
-
-
-async def _first(events: Events) -> bytes:
-    return await anext(events)
 
 
 class _EventResponse(StreamingResponse):

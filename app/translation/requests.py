@@ -22,7 +22,7 @@ class TranslationRequest:
     """Texts of one client, and how to translate them.
 
     Attributes:
-        texts: In the client's order.
+        texts: In the client's order; none of a file, whose texts are added in portions.
         fields: Where each text stands in the HTTP request, e.g. `q[3]`.
         source: Language of the texts; None detects it for each text.
         target: Language to translate into.
@@ -40,8 +40,8 @@ class TranslationRequest:
         reader: Languages that the client reads, by preference: a hint to the language of a short text.
     """
 
-    texts: tuple[str, ...]
-    fields: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     source: str | None
     target: str
     deadline: float

@@ -14,6 +14,7 @@ from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.receiving import client_of, context_of, receive
 from app.lifecycle.context import Context
+from app.translation.catalogue import Catalogue
 from app.translation.glossary_store import StoredGlossary
 from model.checkpoint.card import Pair
 from model.errors import InputError
@@ -159,6 +160,14 @@ async def glossary_of(context: Context, client: str, body: schemas.DeepLOptions)
     return StoredGlossary(first.id, first.name, first.owner, first.created, dictionaries)
 
 
+def language_of(catalogue: Catalogue, field: str, code: str) -> str:
+    """Returns our code of a language; an error names the field as this API calls it."""
+    try:
+        return catalogue.language(field, code)
+    except InputError as error:
+        raise renamed(error) from None
+
+
 async def _create(
     request: Request, client: str, name: str, dictionaries: Sequence[schemas.DeepLDictionaryRequest]
 ) -> StoredGlossary:
@@ -218,11 +227,8 @@ def _terms(context: Context, dictionaries: Sequence[schemas.DeepLDictionaryReque
     catalogue = context.service.catalogue
     terms: dict[Pair, Glossary] = {}
     for each in dictionaries:
-        try:
-            source = catalogue.language("source", each.source_lang)
-            target = catalogue.language("target", each.target_lang)
-        except InputError as error:
-            raise renamed(error) from None
+        source = language_of(catalogue, "source", each.source_lang)
+        target = language_of(catalogue, "target", each.target_lang)
         entries = read_entries(each.entries, "entries", is_csv=each.entries_format == "csv")
         terms[canonical_code(source), canonical_code(target)] = Glossary(entries)
     return terms

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.http.body import Values, field_of
 from app.http.deepl import schemas
-from app.http.deepl.glossaries import glossary_of
+from app.http.deepl.glossaries import glossary_of, language_of
 from app.http.deepl.schemas import renamed, supported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import FILE, file_response
@@ -167,15 +167,9 @@ async def upload(request: Request) -> schemas.DeepLDocument:
     suffix = suffix_of(body.filename or body.file.name)
     if body.output_format is not None and body.output_format.lower().lstrip(".") != suffix[1:]:
         raise RequestError("unsupported_request", "`output_format` must be that of the file", "output_format")
-    try:
-        target = service.catalogue.language("target", body.target_lang)
-        source = service.catalogue.language("source", body.source_lang) if body.source_lang else None
-    except InputError as error:
-        raise renamed(error) from None
-
+    target = language_of(service.catalogue, "target", body.target_lang)
+    source = language_of(service.catalogue, "source", body.source_lang) if body.source_lang else None
     wanted = TranslationRequest(
-        texts=(),
-        fields=(),
         source=source,
         target=target,
         deadline=time.monotonic() + context.settings.max_timeout_ms / 1000,
