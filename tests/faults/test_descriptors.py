@@ -40,7 +40,7 @@ def limit_now(live: Live, spare: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time is read from /proc")
 @pytest.mark.parametrize("spare", [None, 4])
 def test_without_descriptors_it_does_not_spin_and_serves_again_later(spare: int | None) -> None:
-    """As many clients as it has room for, and twice as many; then a limit that it could not foresee."""
+    """Twice as many clients as it has room for, which lock no other out; then an unforeseen limit."""
     with running(command=("-c", "; ".join(LIMITED))) as live:
         if spare is not None:
             limit_now(live, spare)
@@ -50,6 +50,8 @@ def test_without_descriptors_it_does_not_spin_and_serves_again_later(spare: int 
         time.sleep(1)
         assert processor_seconds(live) - before < 0.5
         assert live.process.poll() is None
+        if spare is None:
+            assert [live.translate()[0] for _ in range(5)] == [200] * 5
         assert sum("out of system resource" in line for line in live.log) <= 10
         for connection in crowd:
             connection.close()

@@ -104,14 +104,6 @@ def test_a_lone_client_gets_four_fifths_and_the_next_is_still_admitted() -> None
     assert not refuses(gate, "greedy")
 
 
-def test_a_full_gate_refuses_every_client() -> None:
-    gate = Gate(REQUESTS, BYTES)
-    for client in range(REQUESTS):
-        gate.admit(str(client), 0)
-    assert refuses(gate, "0")
-    assert refuses(gate, "new")
-
-
 def test_bytes_are_shared_like_requests() -> None:
     gate = Gate(REQUESTS, BYTES)
     first, second = gate.admit("greedy", 5000), gate.admit("greedy", 3000)

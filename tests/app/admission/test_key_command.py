@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from app.admission.key_command import key
 from app.admission.keys import KeyRing
-from app.errors import KeyInvalidError
 from model.cli import main
 
 
@@ -54,10 +53,3 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_a_guess_is_no_key(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    CliRunner().invoke(key, ["alice", "--file", str(file)])
-    with pytest.raises(KeyInvalidError):
-        KeyRing(file).identify("dragoman_" + "A" * 43)

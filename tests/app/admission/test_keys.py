@@ -57,13 +57,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             KeyRing(tmp_path / name)
 
 
-def test_one_owner_may_have_several_keys(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(f"{line_of('alice', 'old')}\n{line_of('alice', 'new')}\n")
-    ring = KeyRing(path)
-    assert [ring.identify("old"), ring.identify("new")] == ["alice", "alice"]
-
-
 def test_a_key_is_revoked_although_the_file_looks_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

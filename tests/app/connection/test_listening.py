@@ -3,12 +3,13 @@
 import asyncio
 import errno
 import math
+import resource
 import socket
 from types import SimpleNamespace
 
 import pytest
 
-from app.connection.listening import _INTERVAL_SECONDS, Listener, accept_queued, listen
+from app.connection.listening import _INTERVAL_SECONDS, Listener, accept_queued, claim_descriptors, listen
 from model.errors import ConfigError
 from tests.app.conftest import until
 
@@ -97,3 +98,22 @@ async def test_a_host_that_is_none_is_named(host: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         listen(host, 0)
     assert (refusal.value.field, refusal.value.value) == ("host", host)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "granted", "room"),
+    [
+        (64, 64, None, 32),
+        (1024, 4096, 4096, 3968),
+        (1024, resource.RLIM_INFINITY, 65_536, 65_408),
+        (200_000, 200_000, None, 199_872),
+    ],
+)
+async def test_the_limit_is_raised_and_something_kept_back(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, granted: int | None, room: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    assert claim_descriptors() == room
+    assert asked == ([] if granted is None else [(granted, hard)])

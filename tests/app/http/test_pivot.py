@@ -1,6 +1,5 @@
 """Pairs that no checkpoint translates at once go through a language between."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -52,12 +51,6 @@ async def test_a_direct_way_names_no_pivot(client: httpx.AsyncClient) -> None:
     body = (await translate(client, q="one", source="en")).json()
     assert body["model"] == "en-fr"
     assert "pivot" not in body
-
-
-async def test_languages_say_what_can_be_reached(serve: Serve, backend: DoubleBackend) -> None:
-    async with serve(backend) as client:
-        targets = {each["code"]: each["targets"] for each in (await client.get("/languages")).json()}
-    assert targets == {"de": ["en", "fr"], "en": ["fr", "es"], "fr": ["es"], "es": []}
 
 
 async def test_turned_off_the_pair_is_refused(serve: Serve, backend: DoubleBackend) -> None:
@@ -114,16 +107,6 @@ async def test_details_and_alternatives_are_of_the_last_leg(
     first, last = backend.admitted[0].options, backend.admitted[-1].options
     assert (first.num_hypotheses, first.return_alignment) == (1, False)
     assert (last.num_hypotheses, last.return_alignment) == (2, True)
-
-
-async def test_options_hold_on_both_legs_but_lengths_only_on_the_last(
-    client: httpx.AsyncClient, backend: DoubleBackend
-) -> None:
-    wanted = {"strategy": "sample", "seed": 3, "max_length": 9, "min_length": 2}
-    assert (await translate(client, q="eins", decoding=wanted)).status_code == 200
-    first, last = (request.options for request in backend.admitted)
-    assert (first.strategy, first.seed, first.min_length) == ("sample", 3, 0)
-    assert (last.strategy, last.seed, last.max_length, last.min_length) == ("sample", 3, 9, 2)
 
 
 async def test_options_are_refused_before_anything_is_decoded(
@@ -233,11 +216,3 @@ async def test_the_stable_prefix_of_a_hop_that_is_not_shown_is_not_computed(
     request = {"q": [GERMAN, ENGLISH], "source": "auto", "target": "fr"}
     await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
     assert asked == {"de-en", "en-fr"}, "what goes straight there is shown from the beginning"
-
-
-async def test_a_batch_translates_like_single_requests(client: httpx.AsyncClient) -> None:
-    texts = [f"text nummer {number}" for number in range(20)]
-    alone = await asyncio.gather(*(translate(client, q=text) for text in texts))
-    together = (await translate(client, q=texts)).json()
-    assert together["translatedText"] == [response.json()["translatedText"] for response in alone]
-    assert together["pivot"] == "en"

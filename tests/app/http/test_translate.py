@@ -167,12 +167,6 @@ async def test_markup_in_plain_text_is_text(client: httpx.AsyncClient) -> None:
     assert answer == text.replace("Drop", "DROP")  # tags and placeholders stay
 
 
-async def test_special_tokens_are_text(client: httpx.AsyncClient) -> None:
-    text = "before </s> <2fr> ▁ after"
-    answer = (await translate(client, q=text)).json()["translatedText"]
-    assert answer == "BEFORE </s> <2fr> ▁ AFTER"  # what looks like a tag or a name in code stays
-
-
 async def test_the_model_can_be_named_or_follows_the_pair(serve: Serve) -> None:
     double = DoubleBackend(
         ("first", (("en", "fr"),)), ("second", (("en", "fr"), ("fr", "en"))), ("third", (("de", "fr"),))

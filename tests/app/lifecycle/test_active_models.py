@@ -155,23 +155,6 @@ async def test_a_start_without_threads_frees_everything(
     assert not any(thread.is_alive() for thread in engines)
 
 
-async def test_metrics_show_the_workers_and_the_models(context: Context) -> None:
-    backend = DoubleBackend(("other", (("de", "en"),)), workers=2)
-    models = ActiveModels(context, lambda: backend)
-    await models.start()
-    exposition = context.metrics.exposition().decode()
-    await models.stop()
-    for sample in (
-        "dragoman_workers 2.0",
-        'dragoman_model_info{checksum="' + "c" * 64,
-        'dragoman_model_memory_bytes{name="other"} 100.0',
-        "dragoman_models_listed 1.0",
-        "dragoman_models_loaded 1.0",
-        'dragoman_model_loads_total{outcome="loaded"} 1.0',
-    ):
-        assert sample in exposition
-
-
 # Reloads
 
 

@@ -76,13 +76,6 @@ def end(live: Live, *signals: signal.Signals) -> None:
     assert live.process.wait(timeout=60) == 0
 
 
-def test_the_second_signal_rejects_requests_in_flight() -> None:
-    with running(**ENDLESS) as live:
-        clients = Clients(live, 5)
-        end(live, signal.SIGTERM, signal.SIGINT)
-        assert clients.outcomes() == [(503, "draining")] * 5
-
-
 def test_a_stream_ends_with_an_error_event() -> None:
     with (
         running(DOUBLE_SECONDS="0.7", DRAGOMAN_DRAIN_SECONDS="60") as live,

@@ -73,13 +73,6 @@ def test_one_client_is_served_in_order_of_arrival(shapes: list[tuple[str, int, b
     assert (len(backlog), backlog.tokens.taken) == (0, 0)
 
 
-def test_one_client_leaves_room_for_another() -> None:
-    backlog = backlog_of(job(80, client="greedy"), max_queued=100)
-    assert not backlog.tokens.fits(1, "greedy")
-    assert backlog.tokens.excess(1, "greedy") == 1
-    assert backlog.tokens.fits(20, "modest")
-
-
 def test_clients_take_turns_in_each_checkpoint() -> None:
     jobs = [job(10, client=client) for client in "aaabbb"]
     backlog = backlog_of(*jobs, job(10, client="a", model="other"))

@@ -19,7 +19,6 @@ from app.scheduling.engine_worker import (
     BACKOFF_SECONDS,
     EngineBatch,
     EngineWorker,
-    OomBackoff,
     Outcome,
     StepResults,
     as_failure,
@@ -391,58 +390,11 @@ def test_every_outcome_has_its_reason(outcome: Outcome, reason: str | None) -> N
     assert failure_reason(outcome) == reason
 
 
-def test_without_memory_the_client_may_try_again() -> None:
-    failure = as_failure(MemoryError("at 0x7f"))
-    assert isinstance(failure, OutOfMemoryError)
-    assert failure.retry_after >= 1
-    assert "0x7f" not in str(failure)
-
-
 def test_an_unknown_fault_is_logged_and_hidden_from_the_client(caplog: pytest.LogCaptureFixture) -> None:
     failure = as_failure(ValueError("internals"))
     assert isinstance(failure, DecodingError)
     assert "internals" not in str(failure)
     assert "internals" in caplog.text
-
-
-# After an engine ran out of memory
-
-
-@pytest.fixture
-def backoff() -> OomBackoff:
-    return OomBackoff()
-
-
-def jobs_of(*costs: int) -> list[SentenceJob]:
-    return [SentenceJob("tiny", DecodeRequest((4,) * cost, GREEDY), float("inf"), 0.0) for cost in costs]
-
-
-def test_without_a_failure_there_is_no_backoff(backoff: OomBackoff) -> None:
-    assert backoff.permits(jobs_of(1000), 1000, now=0.0)
-
-
-def test_half_of_the_load_that_failed_may_run(backoff: OomBackoff) -> None:
-    backoff.start(jobs_of(30, 70), now=100.0)
-    assert backoff.permits(jobs_of(30), 20, now=100.0)
-    assert not backoff.permits(jobs_of(30), 21, now=100.0)
-
-
-def test_a_single_sentence_is_always_tried(backoff: OomBackoff) -> None:
-    backoff.start(jobs_of(10), now=100.0)
-    assert backoff.permits([], 1000, now=100.0)
-
-
-def test_the_backoff_ends(backoff: OomBackoff) -> None:
-    backoff.start(jobs_of(10), now=100.0)
-    assert not backoff.permits(jobs_of(5), 5, now=100.0 + BACKOFF_SECONDS - 0.1)
-    assert backoff.permits(jobs_of(5), 5, now=100.0 + BACKOFF_SECONDS)
-
-
-def test_running_out_again_halves_again(backoff: OomBackoff) -> None:
-    backoff.start(jobs_of(100), now=100.0)
-    backoff.start(jobs_of(40), now=110.0)
-    assert not backoff.permits(jobs_of(10), 11, now=110.0 + BACKOFF_SECONDS - 1)
-    assert backoff.permits(jobs_of(10), 10, now=110.0 + BACKOFF_SECONDS - 1)
 
 
 # The thread

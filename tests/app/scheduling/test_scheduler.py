@@ -11,14 +11,12 @@ import pytest
 
 from app.backend import Model
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.backlog import SentenceJob
-from app.scheduling.scheduler import PendingRequest, Scheduler
+from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError, TextTooLongError
 from tests.app.conftest import until
 from tests.app.double import DoubleBackend
-from tests.app.scheduling.test_backlog import job
 
 pytestmark = pytest.mark.anyio
 GREEDY = DecodeOptions(strategy="greedy")
@@ -358,18 +356,6 @@ async def test_a_listener_sees_each_sentence_grow_and_never_shrink(backend: Doub
         assert seen[-1][0] == result[0].token_ids
 
 
-async def test_metrics_count_every_wait_and_step(backend: DoubleBackend) -> None:
-    async with scheduling(backend) as scheduler:
-        await scheduler.submit(sentences(backend, "a b c", "d"), soon())
-        assert sample(scheduler, "queue_wait_seconds_count") == 2
-        assert sample(scheduler, "time_to_first_token_seconds_count") == 2
-        assert sample(scheduler, "decode_step_seconds_count") == 4
-        assert sample(scheduler, "batch_sentences_sum") == 2 + 2 + 1 + 1
-        assert sample(scheduler, "batch_sentences_bucket", le="1.0") == 2
-        assert sample(scheduler, "batch_sentences_bucket", le="2.0") == 4
-        assert sample(scheduler, "batch_rows_bucket", le="+Inf") == 4
-
-
 # Several engines, and many clients at once
 
 
@@ -434,35 +420,3 @@ async def test_every_sentence_of_a_burst_is_accounted_for() -> None:
         assert scheduler._pending == {}
     assert all(engine.is_idle for engine in backend.engines.values())
     assert max(engine.widest for engine in backend.engines.values()) <= 16
-
-
-# The results of one request
-
-
-def found(token: int) -> list[Hypothesis]:
-    return [Hypothesis((token,), -1.0, -1.0, (-1.0,), finished=True)]
-
-
-def pending_of(count: int) -> tuple[PendingRequest, list[SentenceJob]]:
-    jobs = [job(3) for _ in range(count)]
-    return PendingRequest(jobs, None), jobs
-
-
-async def test_results_are_in_the_clients_order_whatever_ends_first() -> None:
-    pending, (first, second) = pending_of(2)
-    pending.finished(second, found(2))
-    assert (pending.done.done(), len(pending.unanswered)) == (False, 1)
-    pending.grew(first, (1,))
-    pending.finished(first, found(1))
-    assert pending.unanswered == []
-    assert await pending.done == [found(1), found(2)]
-
-
-async def test_the_first_failure_is_the_answer() -> None:
-    pending, (first, second, third) = pending_of(3)
-    pending.finished(second, DecodingError("one"))
-    pending.finished(third, DecodingError("two"))
-    pending.finished(first, found(1))
-    assert pending.unanswered == []
-    with pytest.raises(DecodingError, match="one"):
-        await pending.done

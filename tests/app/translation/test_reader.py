@@ -139,11 +139,6 @@ async def test_a_modest_client_does_not_wait_for_all_work_of_another() -> None:
     assert order.index("modest") <= 1
 
 
-@pytest.mark.anyio
-async def test_threads_do_not_delay_the_end_of_the_process() -> None:
-    assert await TextThreads(1).run(lambda: threading.current_thread().daemon, client="a", size=LONG)
-
-
 CALLS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=25
 )

@@ -50,13 +50,6 @@ def test_the_result_of_the_first_hop_is_read_for_the_second() -> None:
     assert answer.route is job.route
 
 
-def test_a_text_is_unfinished_if_any_hop_was() -> None:
-    text = text_of("eins")
-    advance(text, found("one", finished=False))
-    advance(text, found("un"))
-    assert not text.answer().is_finished
-
-
 def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
     text = text_of("<p>one</p> <p>two</p>", source="en", is_html=True)
     advance(text, found("un", "le"), found("deux"))
@@ -74,14 +67,6 @@ def test_an_unchanged_text_names_no_checkpoint() -> None:
 def test_a_sentence_without_any_result_is_a_fault() -> None:
     with pytest.raises(DecodingError):
         advance(text_of("eins"), [])
-
-
-def test_a_text_that_becomes_too_long_on_the_way_is_divided() -> None:
-    text = text_of("eins")
-    advance(text, found("one " * 50))
-    ((job,),) = (text.jobs,)
-    job.read()
-    assert len(job.requests) > 1
 
 
 def test_each_sentence_of_a_mixed_text_is_translated_from_its_own_language() -> None:
