@@ -83,13 +83,10 @@ class Checkpoint(ListedCheckpoint):
         """Reads all weights for PyTorch, in their stored type; int8 as float32."""
         return {name: tensor.torch() for name, tensor in self.weights.items()}
 
-    def network(
-        self, *, device: "torch.device | str" = "cpu", dtype: "torch.dtype | None" = None
-    ) -> "Transformer":
-        """Returns the network with a copy of these weights, in evaluation mode.
+    def network(self, *, dtype: "torch.dtype | None" = None) -> "Transformer":
+        """Returns the network with a copy of these weights, on the CPU and in evaluation mode.
 
         Args:
-            device: Device of the network.
             dtype: Type to compute in; None is float32.
 
         Raises:
@@ -105,8 +102,7 @@ class Checkpoint(ListedCheckpoint):
             network = Transformer(self.config)
         numbers = dtype or torch.float32
         parameters = {
-            name: nn.Parameter(tensor.torch().to(device, numbers, copy=True))
-            for name, tensor in self.weights.items()
+            name: nn.Parameter(tensor.torch().to(numbers, copy=True)) for name, tensor in self.weights.items()
         }
         for name, first in parameter_names(self.config).items():
             parameters[name] = parameters[first]

@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import BinaryIO, Final
@@ -336,12 +336,10 @@ class FileReport:
 @contextmanager
 def _text_writer(file: BinaryIO, *, is_packed: bool) -> Iterator[Callable[[Sequence[str]], object]]:
     """Yields what writes the lines of a part."""
-    if not is_packed:
-        yield lambda lines: file.write("".join(lines).encode())
-        return
     # Without a time in its head, the same text gives the same bytes.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        yield lambda lines: packed.write("".join(lines).encode())
+    packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) if is_packed else nullcontext(file)
+    with packed as target:
+        yield lambda lines: target.write("".join(lines).encode())
 
 
 @contextmanager

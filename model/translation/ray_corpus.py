@@ -24,7 +24,7 @@ _READING_CPUS = 0.1
 _ATTEMPTS = 3
 
 
-def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str, workers: int = 0) -> dict[str, object]:
+def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str) -> dict[str, object]:
     """Translates a corpus on a Ray cluster, and continues what was interrupted.
 
     Args:
@@ -32,7 +32,6 @@ def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str, workers: int 
         job: Its checkpoint must be at the same path on every machine.
         address: Of the cluster: `ray://HOST:PORT`, `HOST:PORT`, `auto` on one of its machines, or `local` for
             a cluster on this machine alone.
-        workers: Most workers, each on one core; 0: as many as there are cores.
 
     Returns:
         The report, as `Corpus.report` writes it.
@@ -47,7 +46,7 @@ def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str, workers: int 
     began, files = time.monotonic(), corpus.unfinished()
     try:
         # Ray Data cannot be driven from outside the cluster (ray://), so a task on it drives.
-        fault: str = ray.get(ray.remote(num_cpus=0)(_translate).remote(corpus, job, files, workers))
+        fault: str = ray.get(ray.remote(num_cpus=0)(_translate).remote(corpus, job, files))
     finally:
         ray.shutdown()
     if fault:
@@ -67,13 +66,13 @@ def _join(address: str) -> None:
                 raise
 
 
-def _translate(corpus: Corpus, job: CorpusJob, files: list[str], workers: int) -> str:
+def _translate(corpus: Corpus, job: CorpusJob, files: list[str]) -> str:
     """Writes the parts of all shards that have none; returns the first fault of a line, or nothing."""
     ray.data.DataContext.get_current().target_max_block_size = _BLOCK_BYTES
     rows = ray.data.from_items([{"file": file} for file in files])
     # With the workers' share of a core, Ray Data would read and translate a file in one task.
     shards = rows.flat_map(partial(_shards, corpus), num_cpus=_READING_CPUS)
-    most = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    most = max(int(ray.cluster_resources().get("CPU", 1)), 1)
     parts = shards.map(
         _Worker,
         fn_constructor_args=(corpus, job),

@@ -365,7 +365,8 @@ class _Epochs:
             groups = self.plan(current)
             for index in range(first if current == epoch else 0, len(groups)):
                 is_own = index % self._world_size == self._rank
-                yield (self._batch if is_own else self._outline)(groups[index], current, index)
+                batch = (self._batch if is_own else self._outline)(groups[index], current, index)
+                yield self._for_gpu(batch) if self._is_for_gpu else batch
 
     def _batch(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """Pads ids and shifts targets."""
@@ -375,7 +376,7 @@ class _Epochs:
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # In shorter rows the shift leaves EOS where the label is padding; turn it into padding.
         decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
-        batch = Batch(
+        return Batch(
             source_NS=torch.from_numpy(sources.padded(self._pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
@@ -385,16 +386,12 @@ class _Epochs:
             epoch=epoch,
             index=index,
         )
-        return self._in_buckets(batch).pin_memory() if self._is_for_gpu else batch
-
-    def _in_buckets(self, batch: Batch) -> Batch:
-        return batch.in_buckets(self._pad_id, *self._longest, self._config)
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """A batch that another process works on."""
         sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
-        outline = Batch(
+        return Batch(
             source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),
             decoder_input_NT=labels_NT,
             labels_NT=labels_NT,
@@ -404,4 +401,7 @@ class _Epochs:
             epoch=epoch,
             index=index,
         )
-        return self._in_buckets(outline) if self._is_for_gpu else outline
+
+    def _for_gpu(self, batch: Batch) -> Batch:
+        padded = batch.in_buckets(self._pad_id, *self._longest, self._config)
+        return padded if padded.is_remote else padded.pin_memory()

@@ -77,11 +77,9 @@ def write_curves(events: Sequence[Event], folder: Path) -> dict[str, Path]:
 
 
 def _write_picture(path: Path, across: str, upwards: str, lines: Mapping[str, Points]) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel=across, ylabel=upwards)
     for label, points in lines.items():
         if points:
@@ -237,7 +235,6 @@ def _labels(pieces: Sequence[str]) -> list[str]:
 def _write(
     path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _Side, *, families: list[str]
 ) -> Path:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
 
@@ -245,7 +242,6 @@ def _write(
     cell = min(_LARGEST_CELL, _LONGEST_SIDE / max(num_rows, num_columns))
     width, height = num_heads * (cell * num_columns + 0.3) + 2 * _MARGIN, cell * num_rows + 2 * _MARGIN
     figure = Figure(figsize=(width, height), dpi=_DOTS_PER_INCH, layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle(title)
     grid = figure.subplots(1, num_heads, squeeze=False, sharey=True)[0]
     for head, (axes, weights_QS) in enumerate(zip(grid, weights_HQS, strict=True), start=1):

@@ -225,12 +225,12 @@ def _special_ids(fields: Fields, search: Fields, rows: int) -> dict[str, int]:
 
 def _check_sizes(fields: Fields, network: Network) -> None:
     """Requires that the embeddings have as many rows as config.json says."""
-    for name, size in (("vocab_size", "source_vocab_size"), ("decoder_vocab_size", "target_vocab_size")):
-        claimed = fields.get(name)
-        if claimed is not None and claimed != network.shape[size] and network.shape["tie"] == "none":
-            raise fields.refusal(name, f"{network.shape[size]}, the rows of the embedding")
-    if fields.get("vocab_size") not in (None, network.shape["source_vocab_size"]):
-        raise fields.refusal("vocab_size", f"{network.shape['source_vocab_size']}, the rows of the embedding")
+    sizes = {"vocab_size": network.vocab_sizes[0]}
+    if network.shape["tie"] == "none":
+        sizes["decoder_vocab_size"] = network.vocab_sizes[1]
+    for name, rows in sizes.items():
+        if fields.get(name) not in (None, rows):
+            raise fields.refusal(name, f"{rows}, the rows of the embedding")
 
 
 def _without(ids: Sequence[int], bias: Read) -> StoredTensor:
