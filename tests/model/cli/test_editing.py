@@ -130,22 +130,20 @@ def test_a_shortlist_narrows_a_translation_only_if_asked_for(run: Run, folder: P
     assert "Merci" not in translation(run, folder, "--shortlist")
 
 
-def test_the_environment_can_ask_for_a_shortlist(
-    run: Run, folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run("shortlist", folder, "--corpus", "en-fr", corpus)
-    for value, option in (("on", "--no-shortlist"), ("off", "--shortlist")):
-        monkeypatch.setenv("DRAGOMAN_SHORTLIST", value)
-        assert translation(run, folder) == translation(run, folder, option) == "Merci."
-
-
-def test_the_environment_can_leave_it_to_the_checkpoint(
+def test_the_environment_can_ask_for_a_shortlist_or_leave_it_to_the_checkpoint(
     run: Run, folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus.write_text("Thank you.\tBonjour.\n")
     run("shortlist", folder, "--corpus", "en-fr", corpus)
-    monkeypatch.setenv("DRAGOMAN_SHORTLIST", "auto")
-    assert translation(run, folder) == "Merci."
+    for value, options, is_used in (
+        ("auto", (), False),
+        ("off", (), False),
+        ("off", ("--shortlist",), True),
+        ("on", (), True),
+        ("on", ("--no-shortlist",), False),
+    ):
+        monkeypatch.setenv("DRAGOMAN_SHORTLIST", value)
+        assert ("Merci" not in translation(run, folder, *options)) == is_used
 
 
 def test_a_missing_shortlist_cannot_be_asked_for(run: Run, tiny_checkpoint: Path) -> None:

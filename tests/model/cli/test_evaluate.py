@@ -271,11 +271,6 @@ def test_columns_that_are_named_are_believed(sentences: str) -> None:
     assert read(("en", "fr"), corpus=sentences, source_column=2) == EvaluationText(FRENCH, [ENGLISH])
 
 
-def test_the_other_direction_of_a_text() -> None:
-    text = EvaluationText(["a"], [["b"], ["c"]])
-    assert text.reversed() == EvaluationText(["b"], [["a"]])
-
-
 def test_a_corpus_of_objects_goes_by_its_codes(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.jsonl", '{"fr": "Oui.", "en": "Yes."}')
     assert read(("en", "fr"), corpus=path) == EvaluationText(["Yes."], [["Oui."]])

@@ -1,6 +1,5 @@
 """`dragoman train`: options, one-line errors, signals; `dragoman report`."""
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -124,26 +123,16 @@ def test_it_names_the_page_it_has_written(run: Run, tmp_path: Path) -> None:
     assert (training.folder.report / "attention" / "en-fr-1" / "cross-1.png").exists()
 
 
-def test_what_is_no_run_is_one_line(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [None, "[", "[]", '{"model_type": "pegasus"}', '{"format_version": 1}'])
+def test_what_is_no_run_is_one_line_and_stays_as_it_is(run: Run, tmp_path: Path, config: str | None) -> None:
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    before = list(tmp_path.iterdir())
     result = run("report", tmp_path)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "is not the folder of a run" in result.stderr
-
-
-def test_a_checkpoint_is_no_run_and_stays_as_it_is(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
-    result = run("report", folder)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert f"{folder} is not the folder of a run: {folder}/config.json is not a run's" in result.stderr
-    assert sorted(folder.iterdir()) == sorted(folder / file.name for file in tiny_checkpoint.iterdir())
-
-
-@pytest.mark.parametrize("config", ["[", "[]", '{"model_type": "pegasus"}'])
-def test_a_configuration_that_is_no_runs_is_one_line(run: Run, tmp_path: Path, config: str) -> None:
-    (tmp_path / "config.json").write_text(config)
-    result = run("report", tmp_path)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "config.json is not a run's" in result.stderr
+    reason = "it has no config.json" if config is None else f"{tmp_path}/config.json is not a run's"
+    assert f"{tmp_path} is not the folder of a run: {reason}" in result.stderr
+    assert list(tmp_path.iterdir()) == before
 
 
 def test_without_the_extra_it_says_what_to_install(

@@ -117,34 +117,28 @@ def test_several_references_with_gaps() -> None:
 WORDS = st.lists(st.sampled_from("abc"), max_size=6).map(" ".join)
 
 
-def test_the_example_of_the_tutorial() -> None:
-    # "Label A, B, C, D, E, F, prediction A, B, B, C, D": p1 = 4/5, p2 = 3/4, p3 = 1/3, p4 = 0.
-    by_hand = math.exp(1 - 6 / 5) * (4 / 5) ** (1 / 2) * (3 / 4) ** (1 / 4)
-    assert sentence_bleu("A B B C D", "A B C D E F", max_order=2) == pytest.approx(by_hand)
-    assert sentence_bleu("A B B C D", "A B C D E F", max_order=3) == pytest.approx(
-        by_hand * (1 / 3) ** (1 / 8)
-    )
-    assert sentence_bleu("A B B C D", "A B C D E F", max_order=4) == 0
+# The tutorial's "Label A, B, C, D, E, F, prediction A, B, B, C, D": p1 = 4/5, p2 = 3/4, p3 = 1/3, p4 = 0.
+BY_HAND = math.exp(1 - 6 / 5) * (4 / 5) ** (1 / 2) * (3 / 4) ** (1 / 4)
 
 
-def test_a_translation_that_is_too_short_is_punished_and_a_longer_one_by_its_precision() -> None:
-    assert sentence_bleu("il est", "il est calme .") == pytest.approx(math.exp(1 - 4 / 2))
-    assert sentence_bleu("il est calme . .", "il est calme .") == pytest.approx(
-        (4 / 5) ** (1 / 2) * (3 / 4) ** (1 / 4)
-    )
-
-
-def test_a_repeated_word_matches_as_often_as_the_reference_has_it() -> None:
-    assert sentence_bleu("va va va", "va !", max_order=1) == pytest.approx((1 / 3) ** (1 / 2))
-
-
-def test_a_single_word_has_no_bigrams_to_judge() -> None:
-    assert sentence_bleu("va", "va !") == pytest.approx(math.exp(1 - 2))
-
-
-def test_wrong_words_score_0() -> None:
-    assert sentence_bleu("cours !", "va .") == 0
-    assert sentence_bleu("", "va !") == 0
+@pytest.mark.parametrize(
+    ("translation", "reference", "max_order", "score"),
+    [
+        ("A B B C D", "A B C D E F", 2, BY_HAND),
+        ("A B B C D", "A B C D E F", 3, BY_HAND * (1 / 3) ** (1 / 8)),
+        ("A B B C D", "A B C D E F", 4, 0),
+        ("il est", "il est calme .", 2, math.exp(1 - 4 / 2)),
+        ("il est calme . .", "il est calme .", 2, (4 / 5) ** (1 / 2) * (3 / 4) ** (1 / 4)),
+        ("va va va", "va !", 1, (1 / 3) ** (1 / 2)),
+        ("va", "va !", 2, math.exp(1 - 2)),
+        ("cours !", "va .", 2, 0),
+        ("", "va !", 2, 0),
+    ],
+)
+def test_the_bleu_of_a_sentence_is_that_by_hand(
+    translation: str, reference: str, max_order: int, score: float
+) -> None:
+    assert sentence_bleu(translation, reference, max_order=max_order) == pytest.approx(score)
 
 
 @given(WORDS, WORDS)

@@ -73,6 +73,7 @@ def test_every_setting_is_documented_and_nothing_else(cls: type) -> None:
         (OptimisationConfig, {"learning_rate": 0}, r"`section\.learning_rate` must be greater than 0"),
         (OptimisationConfig, {"beta1": math.nan}, r"`section\.beta1` must be a finite number, but is nan"),
         (ScheduleConfig, {"form": "linear"}, r"`section\.form` must be 'inverse_sqrt', .* but is 'linear'"),
+        (ScheduleConfig, {"form": "noam", "warmup_steps": 0}, r"`section\.warmup_steps` must be at least 1"),
         (RunConfig, {"max_steps": 1, "plots": 1}, r"`section\.plots` must be a valid boolean, but is 1"),
         (VocabularyConfig, {"reuse": ""}, r"`section\.reuse` must be the folder of a tokenizer"),
         (VocabularyConfig, {"target_size": 9}, r"`section\.target_size` must be left out where one vocab"),
@@ -92,16 +93,6 @@ def test_every_setting_is_documented_and_nothing_else(cls: type) -> None:
 def test_what_cannot_work_is_refused_by_its_full_name(cls: type, values: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build(cls, values, "section")
-
-
-def test_vocabularies_that_are_not_shared_have_two_sizes() -> None:
-    assert VocabularyConfig(shared=False, target_size=9).target_size == 9
-
-
-@pytest.mark.parametrize("directions", [[("en", "fr")], [("en", "fr"), ("fr", "en")]])
-def test_directions_of_a_corpus(directions: list[tuple[str, str]]) -> None:
-    corpus = CorpusConfig(**FILE, bidirectional=len(directions) == 2)  # type: ignore[arg-type]
-    assert list(corpus.directions) == directions
 
 
 def test_a_number_stays_as_the_file_has_it() -> None:

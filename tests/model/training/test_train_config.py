@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from model.config import preset
 from model.errors import ConfigError
 from model.training.run_folder.state import seed_everything
-from model.training.train_config import NetworkConfig, TrainConfig, load_train_config, merged
+from model.training.train_config import TrainConfig, load_train_config, merged
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 
@@ -84,14 +83,6 @@ def test_one_of_two_trained_directions_may_be_validated(tmp_path: Path) -> None:
 def test_the_largest_seed_and_number_of_threads_are_taken(tmp_path: Path) -> None:
     config = tiny_run(tmp_path, run={"seed": 2**63 - 1, "threads": 1024}, augmentation={"seed": 2**63 - 1})
     seed_everything(config.run.seed)
-
-
-def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:
-    network = NetworkConfig(preset="small", overrides={"ffn_dim": 512})
-    made = network.transformer(source_vocab_size=70, target_vocab_size=70, pad_id=3, eos_id=1)
-    assert made == preset(
-        "small", ffn_dim=512, source_vocab_size=70, target_vocab_size=70, pad_id=3, eos_id=1
-    )
 
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
@@ -217,12 +208,3 @@ def test_what_cannot_work_is_refused_by_its_full_name(tmp_path: Path, text: str,
 def test_every_example_loads_wherever_it_is_started_from(file: Path) -> None:
     config = load_train_config([file], {})
     assert os.path.commonpath([config.run.folder, file.parents[1]]) == str(file.parents[1])
-
-
-def test_there_is_an_example_for_each_kind_of_corpus() -> None:
-    paths = [Path(c.path).name for file in EXAMPLES for c in load_train_config([file], {}).corpora]
-    aligned = [c.target_path for file in EXAMPLES for c in load_train_config([file], {}).corpora]
-    assert any(".tsv" in path for path in paths)
-    assert any(path.endswith(".json") for path in paths)
-    assert any(".jsonl" in path for path in paths)
-    assert any(aligned)

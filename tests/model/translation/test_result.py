@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
-from model.errors import DecodingError
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request
@@ -33,12 +32,6 @@ def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
     sentence = translated("Merci.", tokenizer, DecodeOptions())
     assert sentence.diagnosis is None
     assert second_request(sentence) is None
-
-
-def test_nothing_found_is_a_fault(tokenizer: Tokenizer) -> None:
-    source = SourceSentence("Thank you.", "Thank you.", (1,))
-    with pytest.raises(DecodingError, match="no translation"):
-        SentenceTranslation.of(source, "fr", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
 
 
 @pytest.mark.parametrize(

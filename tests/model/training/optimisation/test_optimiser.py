@@ -33,21 +33,6 @@ def test_a_tied_projection_is_an_embedding() -> None:
     assert sum(weight is network.output.weight for weight in keep) == 1
 
 
-def test_only_the_first_group_shrinks_without_a_gradient() -> None:
-    network = Transformer(tiny_config())
-    config = OptimisationConfig(learning_rate=0.1, weight_decay=0.5)
-    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    decay, _ = decay_groups(network)
-    decaying = names(network, decay)
-    optimiser = build_optimiser(network, config)
-    for weight in network.parameters():
-        weight.grad = torch.zeros_like(weight)
-    optimiser.step()
-    for name, weight in network.named_parameters():
-        factor = 1 - 0.1 * 0.5 if name in decaying else 1.0
-        torch.testing.assert_close(weight.detach(), before[name] * factor)
-
-
 def test_it_takes_torchs_steps_to_the_bit() -> None:
     config = OptimisationConfig(learning_rate=0.1, weight_decay=0.5, beta1=0.8, beta2=0.97, epsilon=1e-7)
     ours, theirs = Transformer(tiny_config()), Transformer(tiny_config())

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
@@ -118,7 +117,6 @@ NOWHERE, SYMBOL = "\U0010fffd", "\u23b4"
 def draw_text(text: str, families: list[str], folder: Path) -> bytes:
     """A picture of the text, which matplotlib drew without a complaint."""
     figure = Figure(figsize=(1, 1))
-    FigureCanvasAgg(figure)
     figure.text(0.5, 0.5, text, fontfamily=families)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

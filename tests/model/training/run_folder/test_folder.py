@@ -194,20 +194,18 @@ def test_the_first_and_the_best_translations_are_kept_unless_they_will_be_repeat
     assert kept == tuple(None if step is None else translations(step) for step in left)
 
 
-def test_the_limit_nearest_to_its_end_says_how_far_the_run_is() -> None:
-    limits = RunConfig(max_steps=100, max_minutes=10, max_epochs=4)
-    assert completed_share(limits, step=10, minutes=5, epoch=1) == 0.5
-    assert completed_share(limits, step=90, minutes=5, epoch=1) == 0.9
-    assert completed_share(limits, step=0, minutes=50, epoch=0) == 1
+@pytest.mark.parametrize(("reached", "share"), [((10, 5, 1), 0.5), ((90, 5, 1), 0.9), ((0, 50, 0), 1)])
+def test_the_limit_nearest_to_its_end_says_how_far_the_run_is(
+    reached: tuple[int, float, float], share: float
+) -> None:
+    assert completed_share(RunConfig(max_steps=100, max_minutes=10, max_epochs=4), *reached) == share
 
 
-def test_time_left_goes_by_the_pace_since_the_start() -> None:
-    assert time_left(0.5, 0.75, seconds=3725) == "1:02:05"
-    assert time_left(0.0, 1.0, seconds=3725) == "0:00:00"
-
-
-def test_no_pace_no_forecast() -> None:
-    assert time_left(0.5, 0.5, seconds=10) == "?"
+@pytest.mark.parametrize(
+    ("before", "now", "left"), [(0.5, 0.75, "1:02:05"), (0.0, 1.0, "0:00:00"), (0.5, 0.5, "?")]
+)
+def test_time_left_goes_by_the_pace_since_the_start(before: float, now: float, left: str) -> None:
+    assert time_left(before, now, seconds=3725) == left
 
 
 def test_without_a_terminal_progress_is_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

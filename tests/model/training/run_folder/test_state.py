@@ -70,36 +70,23 @@ def test_a_full_disk_at_the_first_state_leaves_nothing(tmp_path: Path) -> None:
     assert not has_run_state(tmp_path / "state")
 
 
-def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="nothing to resume"):
-        load_run_state(tmp_path / "state")
-
-
-@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json"])
-def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("tensors.safetensors", "\0damaged", r"tensors\.safetensors cannot be read"),
+        ("state.json", "\0damaged", r"state\.json cannot be read"),
+        ("state.json", "[]", "must hold a JSON object"),
+        ("state.json", '{"format_version": 2}', "has format version 2; this release goes on from version 1"),
+        ("state.json", None, "there is nothing to resume"),
+    ],
+)
+def test_a_state_that_cannot_be_used_is_refused_with_the_reason(
+    tmp_path: Path, file: str, content: str | None, message: str
+) -> None:
     save(tmp_path, 1)
-    (tmp_path / "state" / name).write_bytes(b"\x00damaged")
-    with pytest.raises(TrainingError, match=name):
-        load_run_state(tmp_path / "state")
-
-
-def edit(folder: Path, **values: object) -> None:
-    file = folder / "state.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
-
-
-def test_a_state_of_another_format_is_refused_by_its_version(tmp_path: Path) -> None:
-    save(tmp_path, 1)
-    edit(tmp_path / "state", format_version=2)
-    with pytest.raises(TrainingError, match="has format version 2; this release goes on from version 1"):
-        load_run_state(tmp_path / "state")
-
-
-@pytest.mark.parametrize("content", ["[]", '"text"', "3"])
-def test_a_state_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
-    save(tmp_path, 1)
-    (tmp_path / "state" / "state.json").write_text(content)
-    with pytest.raises(TrainingError, match="must hold a JSON object"):
+    path = tmp_path / "state" / file
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(TrainingError, match=message):
         load_run_state(tmp_path / "state")
 
 
@@ -167,25 +154,34 @@ def test_what_shaped_the_weights_may_not(tmp_path: Path, section: str, name: str
         check(tmp_path, **{section: {name: value}})
 
 
-def test_a_cosine_as_long_as_the_run_fixes_its_length(tmp_path: Path) -> None:
-    cosine = {"form": "cosine"}
-    begun = tiny_run(tmp_path, schedule=cosine).to_dict()
-    message = r"`run\.max_steps` must be 8, as when the run began: its cosine ends there, but is 99"
+COSINE: dict[str, Any] = {"schedule": {"form": "cosine"}}
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "message"),
+    [
+        (
+            COSINE,
+            COSINE | {"run": {"max_steps": 99}},
+            r"`run\.max_steps` must be 8, as when the run began: its cosine ends there, but is 99",
+        ),
+        (
+            COSINE | {"run": {"max_steps": 0, "max_minutes": 5}},
+            COSINE | {"run": {"max_steps": 0, "max_minutes": 9}},
+            r"`run\.max_minutes` must be 5, as when the run began",
+        ),
+        (
+            {"network": {"norm_position": "post"}},
+            {},
+            r"`network\.norm_position` must be 'post', as when the run began",
+        ),
+    ],
+)
+def test_the_end_of_a_cosine_and_what_is_no_longer_given_may_not_either(
+    tmp_path: Path, begun: dict[str, Any], now: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
-        check_unchanged(begun, tiny_run(tmp_path, schedule=cosine, run={"max_steps": 99}).to_dict())
-
-
-def test_a_cosine_that_ends_with_the_time_fixes_the_minutes(tmp_path: Path) -> None:
-    cosine, limits = {"form": "cosine"}, {"max_steps": 0, "max_minutes": 5}
-    begun = tiny_run(tmp_path, schedule=cosine, run=limits).to_dict()
-    with pytest.raises(ConfigError, match=r"`run\.max_minutes` must be 5, as when the run began"):
-        check_unchanged(begun, tiny_run(tmp_path, schedule=cosine, run=limits | {"max_minutes": 9}).to_dict())
-
-
-def test_a_value_that_is_no_longer_given_is_noticed(tmp_path: Path) -> None:
-    begun, now = tiny_run(tmp_path, network={"norm_position": "post"}).to_dict(), tiny_run(tmp_path).to_dict()
-    with pytest.raises(ConfigError, match=r"`network\.norm_position` must be 'post', as when the run began"):
-        check_unchanged(begun, now)
+        check_unchanged(tiny_run(tmp_path, **begun).to_dict(), tiny_run(tmp_path, **now).to_dict())
 
 
 def test_corpora_may_move_but_not_change_their_meaning(tmp_path: Path) -> None:
@@ -195,6 +191,8 @@ def test_corpora_may_move_but_not_change_their_meaning(tmp_path: Path) -> None:
     now["corpora"][0]["weight"] = 2.0
     with pytest.raises(ConfigError, match=r"corpora\.0\.weight"):
         check_unchanged(begun, now)
+    with pytest.raises(ConfigError, match=r"corpora\.length"):
+        check_unchanged(begun, now | {"corpora": begun["corpora"] * 2})
 
 
 @pytest.mark.parametrize(("name", "which"), [("train.tsv", "train"), ("valid.tsv", "validation")])
@@ -224,10 +222,3 @@ def test_a_process_that_sees_other_text_makes_nothing_of_it(tmp_path: Path) -> N
         prepare_data(config, folder, world=Second())
     assert text_fingerprints(tiny_run(tmp_path), folder) != prepared.fingerprints
     assert PairDataset(folder.data / "train").index.fingerprint == prepared.fingerprints["train"]
-
-
-def test_another_number_of_corpora_is_refused(tmp_path: Path) -> None:
-    begun, now = tiny_run(tmp_path).to_dict(), tiny_run(tmp_path).to_dict()
-    now["corpora"] = now["corpora"] * 2
-    with pytest.raises(ConfigError, match="corpora"):
-        check_unchanged(begun, now)
