@@ -28,7 +28,7 @@ from model.checkpoint.shortlist import write_shortlist
 from model.checkpoint.weights import StorageType
 from model.checkpoint.weights_writer import write_weights
 from model.decode_request import DecodeOptions
-from model.errors import CheckpointError, ConfigError, TranslationError
+from model.errors import CheckpointError, ConfigError, TokenizerError, TranslationError
 from model.files import atomic_folder
 from model.text.tokenizer import write_tokenizer
 from model.validators import require_choice
@@ -106,7 +106,7 @@ def import_model(
 def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
     try:
         return cast(Reader, chosen.reader).read(path, pair)
-    except ConfigError as error:
+    except (ConfigError, TokenizerError) as error:
         raise CheckpointError(f"{path}: {error}") from error
     except TranslationError:
         raise

@@ -386,30 +386,12 @@ def convert_pickle(path: Path, result: Path) -> None:
     """
     import torch
     from safetensors.torch import save_file
-    from torch.jit._pickle import restore_type_tag
 
-    is_zip = zipfile.is_zipfile(path)
-    if is_zip:
-        _require_stored(path)
-    _limit_memory(path.stat().st_size)
-    with torch.serialization.safe_globals([restore_type_tag]):  # LibTorch's mark of a type; returns its value
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-        except pickle.UnpicklingError as error:
-            # The other lines of the message explain how to trust the file.
-            named = re.search(r"GLOBAL [\w.]+", str(error))
-            raise ValueError(f"it names {named[0]}" if named else str(error).splitlines()[0]) from error
-    if isinstance(content, Mapping):
-        content = next(
-            (content[name] for name in _WRAPPERS if isinstance(content.get(name), Mapping)), content
-        )
-    if not isinstance(content, Mapping):
-        raise ValueError(f"it holds a {type(content).__name__} instead of tensors by name")
     tensors: dict[str, torch.Tensor] = {}
     places: dict[tuple[object, ...], str] = {}
     tied: dict[str, str] = {}
     total = 0
-    for name, tensor in content.items():
+    for name, tensor in _unpickled(path).items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise ValueError(f"{name!r} is no tensor")
         place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
@@ -424,6 +406,28 @@ def convert_pickle(path: Path, result: Path) -> None:
         tensors[name] = tensor.contiguous()
     # The file has each tensor once; its metadata name the tied ones.
     save_file(tensors, result, tied)
+
+
+def _unpickled(path: Path) -> Mapping[object, object]:
+    """Reads a pickle of tensors by name, or the state dict within it."""
+    import torch
+    from torch.jit._pickle import restore_type_tag
+
+    is_zip = zipfile.is_zipfile(path)
+    if is_zip:
+        _require_stored(path)
+    _limit_memory(path.stat().st_size)
+    with torch.serialization.safe_globals([restore_type_tag]):  # LibTorch's mark of a type; returns its value
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        except pickle.UnpicklingError as error:
+            # The other lines of the message explain how to trust the file.
+            named = re.search(r"GLOBAL [\w.]+", str(error))
+            raise ValueError(f"it names {named[0]}" if named else str(error).splitlines()[0]) from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"it holds a {type(content).__name__} instead of tensors by name")
+    wrapped = (content[name] for name in _WRAPPERS if isinstance(content.get(name), Mapping))
+    return next(wrapped, content)
 
 
 def _limit_memory(size: int) -> None:

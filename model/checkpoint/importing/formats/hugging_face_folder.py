@@ -10,7 +10,6 @@ length, with EOS and without the decoder's start; `max_length` counts that start
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from model.checkpoint.card import Pair
@@ -27,6 +26,7 @@ from model.checkpoint.importing.reader import (
     ForeignText,
     Readme,
     card_name,
+    network_config,
 )
 from model.checkpoint.importing.tensors import StateDict
 from model.checkpoint.importing.vocabulary import NEVER
@@ -34,7 +34,7 @@ from model.checkpoint.manifest import read_json
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.weights_writer import Read
 from model.config import TransformerConfig
-from model.errors import CheckpointError, ConfigError, TokenizerError
+from model.errors import CheckpointError
 
 CONFIG, _GENERATION = "config.json", "generation_config.json"
 _SEARCH_DEFAULTS: Mapping[str, object] = {
@@ -77,61 +77,70 @@ def recognises(path: Path) -> bool:
 
 def read(folder: Path, pair: Pair | None) -> ForeignModel:
     """Reads a model of a family that can be computed."""
-    path = folder / CONFIG
-    family = Fields.read(path, {}).get("model_type")
-    if not isinstance(family, str) or family not in DEFAULTS:
-        hint = _UNUSUAL.get(str(family))
-        requirement = f"one of {', '.join(DEFAULTS)}" + (f" ({hint})" if hint else "")
-        raise Fields.read(path, {}).refusal("model_type", requirement)
-    fields = Fields.read(path, DEFAULTS[family])
-    search = _read_search(folder, path)
-    suppressed, renormalises = _suppressed(search), search.flag("renormalize_logits")
+    fields = _read_fields(folder / CONFIG)
+    family, search = fields.text("model_type"), _read_search(folder, fields.path)
+    suppressed = _suppressed(search)
     weights = StateDict(folder)
     network = read_network(fields, weights)
     _check_sizes(fields, network)
-    sizes = network.vocab_sizes
-    readme = Readme.read(folder)
-    special = _special_ids(fields, search, min(sizes))
     facts = ModelFacts(
-        folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
+        folder=folder,
+        config=fields,
+        sizes=network.vocab_sizes,
+        special_ids=_special_ids(fields, search, min(network.vocab_sizes)),
+        pair=pair,
+        readme=Readme.read(folder),
     )
-    try:
-        tokenizer = _begun(read_tokenizer(facts), search)
-        starts = tokenizer.start_id, search.optional_integer("decoder_start_token_id")
-        start = next((id_ for id_ in starts if id_ is not None), None)
-        start = fields.integer("decoder_start_token_id") if start is None else start
-        shape = {**network.shape, **({"output_bias": True} if renormalises else {})}
-        ids = {f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()}
-        config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
-    except (ConfigError, TokenizerError) as error:
-        raise CheckpointError(f"{path}: {error}") from error
+    tokenizer = _begun(read_tokenizer(facts), search)
+    config = _config(network, tokenizer, fields, search)
     tensors = network.tensors(config)
-    if renormalises:
-        without = [*suppressed, special["pad"]]
-        if max(without) >= sizes[1]:
-            raise CheckpointError(f"{search.path}: token {max(without)} must be below {sizes[1]}")
-        tensors["output.bias"] = partial(_without, without, tensors["output.bias"])
-    longest = config.max_positions
+    if search.flag("renormalize_logits"):
+        tensors["output.bias"] = _suppressing(
+            [*suppressed, config.pad_id], tensors["output.bias"], facts.sizes[1], search
+        )
     # `generate` counts the tokens that every translation begins with.
-    begin = len(tokenizer.settings.target_begin)
-    most = min(longest, _most_tokens(search) or longest) - begin
-    fewest = max(0, _fewest_tokens(search) - begin)
-    files = [path, *present(folder, search.path.name, SETTINGS), *tokenizer.files, *weights.files]
+    longest, begin = config.max_positions, len(tokenizer.settings.target_begin)
+    files = [fields.path, *present(folder, search.path.name, SETTINGS), *tokenizer.files, *weights.files]
     return ForeignModel(
         config=config,
         tensors=tensors,
         text=tokenizer,
         name=card_name(folder.absolute().name, default=family),
         max_source_length=max(2, longest),
-        max_target_length=most,
+        max_target_length=min(longest, _most_tokens(search) or longest) - begin,
         decoding={
             **_decoding(search),
-            "min_length": fewest,
+            "min_length": max(0, _fewest_tokens(search) - begin),
             "suppress_ids": sorted(set(suppressed) - set(config.never_produced())),
         },
-        licence=readme.licence,
+        licence=facts.readme.licence,
         files=files,
         origin={"family": family},
+    )
+
+
+def _read_fields(path: Path) -> Fields:
+    """Returns the fields of config.json, whose family must be one that can be computed."""
+    family = Fields.read(path, {}).get("model_type")
+    if not isinstance(family, str) or family not in DEFAULTS:
+        hint = _UNUSUAL.get(str(family))
+        requirement = f"one of {', '.join(DEFAULTS)}" + (f" ({hint})" if hint else "")
+        raise Fields.read(path, {}).refusal("model_type", requirement)
+    return Fields.read(path, DEFAULTS[family])
+
+
+def _config(network: Network, tokenizer: ForeignText, fields: Fields, search: Fields) -> TransformerConfig:
+    """Returns the configuration of our network, with an output bias where logits are renormalised."""
+    starts = tokenizer.start_id, search.optional_integer("decoder_start_token_id")
+    start = next((id_ for id_ in starts if id_ is not None), None)
+    return network_config(
+        fields.path,
+        {
+            **network.shape,
+            **({"output_bias": True} if search.flag("renormalize_logits") else {}),
+            **{f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()},
+            "decoder_start_id": fields.integer("decoder_start_token_id") if start is None else start,
+        },
     )
 
 
@@ -233,8 +242,14 @@ def _check_sizes(fields: Fields, network: Network) -> None:
             raise fields.refusal(name, f"{rows}, the rows of the embedding")
 
 
-def _without(ids: Sequence[int], bias: Read) -> StoredTensor:
+def _suppressing(ids: Sequence[int], bias: Read, rows: int, search: Fields) -> Read:
     """Returns an output bias that suppresses ids, so that the probabilities of the others add up to 1."""
-    values = bias().floats().copy()
-    values[ids] = NEVER
-    return StoredTensor(values, "float32")
+    if max(ids) >= rows:
+        raise CheckpointError(f"{search.path}: token {max(ids)} must be below {rows}")
+
+    def read() -> StoredTensor:
+        values = bias().floats().copy()
+        values[ids] = NEVER
+        return StoredTensor(values, "float32")
+
+    return read

@@ -103,12 +103,7 @@ class MarianFile(ForeignTensors):
 
     def _read_bin(self) -> None:
         """Reads the headers of a `.bin` file, and checks them against its size."""
-        path, owner = self.path, None
-        if path.suffix == _GZIP:
-            owner = TemporaryFolder()
-            path = owner.path / "unpacked"
-            with gzip.open(self.path) as packed, path.open("wb") as target:
-                _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
+        path, owner = self._unpacked_file()
         with path.open("rb") as file:
             reader = BinaryReader(self.path, file)
             version, count = (reader.integer(8, what) for what in ("version", "number of tensors"))
@@ -122,26 +117,33 @@ class MarianFile(ForeignTensors):
             gap = reader.integer(8, "gap before the values")
             size, start = reader.size, reader.position + gap
         for name, shape, (_, type_, _, length) in zip(names, shapes, headers, strict=True):
-            end = start + length
             where = f"{self.path}: tensor {name!r}"
-            if end > size:
-                raise CheckpointError(
-                    f"{where} must end by byte {size}, but ends at {end}: the file is truncated"
-                )
+            if start + length > size:
+                ends = f"must end by byte {size}, but ends at {start + length}"
+                raise CheckpointError(f"{where} {ends}: the file is truncated")
             if name in self:
                 raise CheckpointError(f"{where} is there twice")
             dtype = _QUANTISED_TYPES.get(type_) or _TYPES.get(type_)
             tensor = ForeignTensor(path, start, shape, dtype or hex(type_), owner)
-            values_end = start + (tensor.nbytes if dtype else 0)
-            needed = values_end - start + 4 * (type_ in _QUANTISED_TYPES)
-            if length < needed:
+            num_bytes = tensor.nbytes if dtype else 0
+            if length < (needed := num_bytes + 4 * (type_ in _QUANTISED_TYPES)):
                 raise CheckpointError(f"{where} must have {needed} bytes, but has {length} instead")
             if type_ in _QUANTISED_TYPES:
-                self._multipliers[name] = ForeignTensor(path, values_end, (), "float32", owner)
+                self._multipliers[name] = ForeignTensor(path, start + num_bytes, (), "float32", owner)
                 if "Wemb" not in name and len(shape) == 2:
                     tensor = replace(tensor, shape=shape[::-1])
             self.tensors[name] = tensor
-            start = end
+            start += length
+
+    def _unpacked_file(self) -> tuple[Path, TemporaryFolder | None]:
+        """Returns the file, or where it was unpacked and what keeps it there."""
+        if self.path.suffix != _GZIP:
+            return self.path, None
+        owner = TemporaryFolder()
+        path = owner.path / "unpacked"
+        with gzip.open(self.path) as packed, path.open("wb") as target:
+            _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
+        return path, owner
 
     def _read_npz(self) -> None:
         """Copies the tensors of an `.npz` file, which may be compressed, to a temporary one."""
