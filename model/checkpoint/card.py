@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What users see of a checkpoint, and what the service needs to route and limit requests.
+    """The description of a checkpoint for users, and for the service to route and limit requests.
 
     Attributes:
         name: Short name; letters, digits and `._+-`.

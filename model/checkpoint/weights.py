@@ -187,7 +187,7 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file holds a tensor, and the file's SHA-256 up to its begin and up to its end."""
+    """The place of a tensor in a file, and the file's SHA-256 up to its beginning and up to its end."""
 
     file: OpenFile
     dtype: StorageType

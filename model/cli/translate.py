@@ -257,7 +257,7 @@ def _translate_corpus(
 
 @dataclass
 class _Findings:
-    """What the user is told after the translation.
+    """Results that the user is told about after the translation.
 
     Attributes:
         is_text: Whether one text is translated, instead of lines that are counted.

@@ -48,7 +48,7 @@ class SystemOutput:
         return {**values, "sentences_per_second": len(self.translations) / self.seconds}
 
     def speed_line(self) -> list[str]:
-        """Returns the line of a report that tells the speed; none for a file."""
+        """Returns the line of a report with the speed; none for a file."""
         if self.seconds is None:
             return []
         rate = f"{len(self.translations) / self.seconds:.1f} sentences/s"

@@ -146,13 +146,13 @@ class Trainer:
         self._measurements.add(self.position.step, update, time.monotonic() - started)
 
     def _minutes(self) -> float:
-        """Minutes of training so far, in which all processes agree if the learning rate depends on them."""
+        """Minutes of training so far; equal in all processes if the learning rate depends on them."""
         if not self._updater.schedule.follows_time:
             return self.position.seconds / 60
         return self._world.all_max(round(self.position.seconds)) / 60
 
     def _end_reason(self) -> EndReason | None:
-        """Why to end now, in which all processes agree: each has a clock, and signals, of its own."""
+        """The reason to end now, which the processes agree on: each has its own clock and signals."""
         reason = self._own_end_reason()
         agreed = self._world.all_max(-1 if reason is None else _END_REASONS.index(reason))
         return None if agreed < 0 else _END_REASONS[agreed]
@@ -187,7 +187,7 @@ class Trainer:
         return RunFolder(Path(self._config.run.folder))
 
     def _validate(self) -> None:
-        """Validate the weights, write the checkpoints they deserve, and save the state.
+        """Validate the weights, write their checkpoints, and save the state.
 
         The state was also saved before the validation, because a process that is asked to end may be killed
         half a minute later: the resumed run then repeats the validation.

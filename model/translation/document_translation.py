@@ -213,8 +213,8 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
 def _options(options: DecodeOptions, sentence: SourceSentence, limit: int) -> DecodeOptions:
     """Returns the options of a sentence: with an alignment for its tags, and bounded by the limit.
 
-    Terms of a glossary are dear where the network would not have produced them. Dividing by the length would
-    make longer translations cheaper, which append the terms and repeat themselves.
+    Terms of a glossary that the network would not have produced lower the score. Divided by its length, the
+    score would prefer longer translations, which append the terms and repeat themselves.
     """
     if sentence.tags:
         options = dataclasses.replace(options, return_alignment=True)

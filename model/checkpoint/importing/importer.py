@@ -145,7 +145,7 @@ def _advice(path: Path) -> str:
 
 
 def _free_name(name: str, folder: Path) -> str:
-    """Returns a name that no other checkpoint beside a folder has, so that all can be served together."""
+    """Returns a name that no other checkpoint next to a folder has, so that all can be served together."""
     for config in sorted(folder.absolute().parent.glob(f"*/{CONFIG}")):
         if config.parent.name == folder.name:
             continue

@@ -234,7 +234,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Readme:
-    """What a README says of a model.
+    """Information of a README about its model.
 
     Attributes:
         licence: Identifier of the licence; empty if it does not say.

@@ -379,7 +379,7 @@ def _places(path: Path, owner: object = None) -> dict[str, ForeignTensor]:
 
 
 def convert_pickle(path: Path, result: Path) -> None:
-    """Writes the tensors of a pickle to a safetensors file; `unpickle` lets a process of its own run this.
+    """Writes the tensors of a pickle to a safetensors file; `unpickle` runs this in its own process.
 
     Raises:
         ValueError: If the file holds anything but tensors by name, or more numbers than it has bytes.

@@ -19,7 +19,7 @@ _RECENT_LIMIT = 250_000
 DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
 _SHORTEST_COMPARED = 3
 _CHARACTERS_PER_WORD = 20
-"""A side with more of them than its most words allow is a blob, whose letters would shape the vocabulary."""
+"""A longer side has no spaces between its words: it would fill the vocabulary with its pieces."""
 
 
 class FingerprintSet:

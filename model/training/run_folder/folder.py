@@ -1,4 +1,4 @@
-"""The files of a run, the lock of its folder, and what a run tells while it trains.
+"""The files of a run, the lock of its folder, its log and its progress on a terminal.
 
 runs/NAME/
   lock                 locked by the process that trains

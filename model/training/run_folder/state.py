@@ -202,7 +202,7 @@ def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
 
 
 def _config_at_start(folder: RunFolder) -> TrainConfig:
-    """What the run began with; values that did not exist then have their default."""
+    """The configuration that the run began with; settings that did not exist then have their default."""
     try:
         return TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
     except (OSError, ValueError, ConfigError) as error:

@@ -207,7 +207,7 @@ class RunWriter:
         *,
         is_best: bool,
     ) -> None:
-        """Log a validation, keep its translations, and begin to write the checkpoints the weights deserve.
+        """Log a validation, keep its translations, and begin to write its checkpoints.
 
         Args:
             position: When the weights were validated.
@@ -285,7 +285,7 @@ class RunWriter:
         self._newest_scores = next(reversed(self.log.events("validation")), None)
 
     def finish(self, position: Position, ended_by: str) -> None:
-        """Write `provenance.json` and, unless the run was interrupted, the report if the run wants one."""
+        """Write `provenance.json` and, with `run.plots`, the report of a run that was not interrupted."""
         self.wait()
         described = {**self._provenance(position), "ended_by": ended_by}
         write_text_atomically(

@@ -77,7 +77,7 @@ _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """What is known of a model, with which its tokenizer must agree.
+    """Properties of a model that its tokenizer must agree with.
 
     Attributes:
         folder: The model's folder.

@@ -1,4 +1,4 @@
-"""State dicts of `torch.nn.Transformer` with vocabularies beside them, such as secryst's.
+"""State dicts of `torch.nn.Transformer` with vocabularies in their folder, such as secryst's.
 
 The folder holds one `.pt`, `.pth` or `.safetensors` file, and the pieces of both sides as JSON: a list, ids
 by piece, or how often each piece occurs, as torchtext counted them. What a state dict does not say stands in
