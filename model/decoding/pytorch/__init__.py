@@ -9,7 +9,7 @@
     backpointers    which hypothesis produced which token
     search/         greedy search, sampling, beam search, constraints, penalties
     encoding        encoder batches that run next to the decoder
-    kernel_check    whether steps may use the Triton kernels: each is compared with PyTorch
+    kernel_check    whether steps may use the Triton kernels: what they compute is compared with PyTorch
     device_use      transfers, what errors of a device mean, and recordings (CUDA graphs)
 
 It decides exactly as the native batch does.

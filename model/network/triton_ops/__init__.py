@@ -1,4 +1,4 @@
-"""The Triton kernels of a decoder step on a GPU, each next to its reference in PyTorch.
+"""The Triton kernels of a decoder step on a GPU.
 
     kernels     the kernels themselves; the only module that needs Triton
     layers      attention of one query a row by block tables; the embedding; the addition to the residual

@@ -216,31 +216,6 @@ def record_greedy(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tenso
     _record_greedy(chosen_NK, log_probs_NK, eos_id, *flat(tensors))
 
 
-def record_by_parts(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
-    """`record_greedy` in PyTorch."""
-    step, (slots, width) = tensors.step, chosen_NK.shape
-    is_live_N1, is_eos_NK = step.is_live_N[:, None].clone(), chosen_NK == eos_id
-    is_open_NK = is_live_N1 & ~tensors.has_ended_NK
-    tensors.totals_NK.add_(torch.where(is_open_NK, log_probs_NK, 0.0))
-    tensors.lengths_NK.add_(is_open_NK)
-    tensors.eos_log_probs_NK.copy_(
-        torch.where(is_open_NK & is_eos_NK, log_probs_NK, tensors.eos_log_probs_NK)
-    )
-    tensors.has_ended_NK.logical_or_(is_open_NK & (is_eos_NK | tensors.totals_NK.isneginf()))
-    step.tokens_NK.copy_(chosen_NK)
-    place_NK1 = step.positions_N[:, None, None].expand(-1, width, 1).clone()
-    step.positions_N.add_(step.is_live_N)
-    parents_NK = torch.arange(width, device=chosen_NK.device).expand(slots, -1)
-    tables = step.past_tokens_NKC, step.past_parents_NKC, step.past_log_probs_NKC
-    for table_NKC, new_NK in zip(tables, (chosen_NK, parents_NK, log_probs_NK), strict=True):
-        kept_NK1 = table_NKC.gather(2, place_NK1)
-        table_NKC.scatter_(2, place_NK1, torch.where(is_live_N1[..., None], new_NK[..., None], kept_NK1))
-    is_broken_N = log_probs_NK.isnan().any(1)
-    is_complete_N = tensors.has_ended_NK.all(1) | is_broken_N | (step.positions_N >= step.longest_N)
-    step.is_live_N.logical_and_(~is_complete_N)
-    step.flags_N2.copy_(torch.stack([step.is_live_N, is_broken_N], 1))
-
-
 @operator(
     "record_greedy(Tensor chosen, Tensor log_probs, int eos_id, Tensor(a!) positions, Tensor longest, "
     "Tensor(b!) is_live, Tensor(c!) tokens, Tensor(d!) past_tokens, Tensor(e!) past_parents, "

@@ -65,30 +65,6 @@ def attend_to_source(queries_RHD: Tensor, pool: Pool, tables: BlockTables, scale
     return _attend(queries_RHD, None, None, *pool, *lengths, *lists, None, scale)
 
 
-def reference_attention(
-    queries_RHD: Tensor, pool: Pool, kv_RC: Tensor, is_seen_RC: Tensor, bias_RHC: Tensor | None, scale: float
-) -> Tensor:
-    """What the kernel computes, in PyTorch: softmax(scale · QKᵀ + bias) V over the positions that are seen.
-
-    Args:
-        queries_RHD: Queries.
-        pool: With the keys and values of this step.
-        kv_RC: KV slots of each row.
-        is_seen_RC: Which of them it attends to; at least one.
-        bias_RHC: Added to the scores.
-        scale: Factor of the scores.
-
-    Returns:
-        Joined heads, (R, H·D), in the type of the queries.
-    """
-    keys_RCHD, values_RCHD = (each[kv_RC].float() for each in pool)
-    scores_RHC = torch.einsum("rhd,rchd->rhc", queries_RHD.float() * scale, keys_RCHD)
-    if bias_RHC is not None:
-        scores_RHC = scores_RHC + bias_RHC
-    weights_RHC = scores_RHC.masked_fill(~is_seen_RC[:, None], float("-inf")).softmax(-1)
-    return torch.einsum("rhc,rchd->rhd", weights_RHC, values_RCHD).flatten(1).type_as(queries_RHD)
-
-
 @operator(
     "attend(Tensor queries, Tensor? keys, Tensor? values, Tensor(a!) pool_keys, Tensor(b!) pool_values, "
     "Tensor lengths, Tensor is_live, Tensor(c!) table, Tensor? targets, Tensor? is_seen, Tensor? bias, "

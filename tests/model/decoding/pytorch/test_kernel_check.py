@@ -1,4 +1,4 @@
-"""The kernels against their references, by Triton's interpreter, and through its compiler."""
+"""What the kernels compute against what PyTorch does, by Triton's interpreter, and their compilation."""
 
 import os
 import subprocess
@@ -49,14 +49,17 @@ def compile_only(function, *given, warmup, **named):
     kernel = launch(function, *given, warmup=True, **named)  # as for a launch, by the arguments' alignment
     assert kernel.name == function.__name__ and kernel.asm["cubin"]
     compiled.add(kernel.hash)
+    for tensor in filter(torch.is_tensor, given):
+        tensor.zero_()  # what PyTorch computes with must be numbers
 
 driver.set_active(Driver())
 JITFunction.run = compile_only
 slots = {"lengths": (23,) * 16, "source_lengths": (24,) * 16}
 base = Sizes(width=4, heads=8, head_dim=64, capacity=256, vocabulary=32_000, **slots)
 for dtype, sizes in ((torch.float32, Sizes()), (torch.bfloat16, base)):
-    for kernel, _ in cases(torch.device("cpu"), dtype, sizes).values():
-        kernel()
+    with torch.inference_mode():
+        for compute in cases(torch.device("cpu"), dtype, sizes).values():
+            compute(True)
 print(len(compiled))
 """
 
@@ -95,7 +98,7 @@ def test_kernels_that_cannot_run_are_said_once_and_not_used(
 
 
 def test_a_kernel_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {"attend": (lambda: (torch.ones(2),), lambda: (torch.tensor([1.0, float("nan")]),))}
+    wrong = {"a step": lambda is_fused: (torch.tensor([1.0, float("nan") if is_fused else 1.0]),)}
     monkeypatch.setattr(kernel_check, "cases", lambda *_: wrong)
-    with pytest.raises(RuntimeError, match="the kernel attend differs by nan from PyTorch"):
+    with pytest.raises(RuntimeError, match="a step by Triton kernels differs by nan from PyTorch"):
         require_agreement(CPU, torch.float32)
