@@ -89,6 +89,14 @@ from model.text.tags import kept_tag
         ),
         ("diepresse.com, spiegel.de and news.orf.at say", ["diepresse.com", "spiegel.de", "news.orf.at"]),
         ("Use --dry-run or --name=x, `Foo`s, (`x`)", ["--dry-run", "--name=x", "`Foo`", "`x`"]),
+        (
+            "Hello :name, (:count) of pa$$w0rd or Micro$oft; he said:yes, a :b and :no:more",
+            [":name", ":count", "pa$$w0rd", "Micro$oft"],
+        ),
+        (
+            "Call foo(bar, a.b, 3), x.print('a b') or log(\"x\"), a word(note), film(s), Europe(Spain in May, 3)",
+            ["foo(bar, a.b, 3)", "x.print('a b')", 'log("x")'],
+        ),
         ("", []),
     ],
 )
@@ -202,7 +210,7 @@ PARTS = [
     "€",
     "🙂",
 ]
-PARTS += ["_", "$", "-", ".md", "\u20e3", "٣", kept_tag(1), "é"]
+PARTS += ["_", "$", "-", "(", ")", ",", "'", ".md", "\u20e3", "٣", kept_tag(1), "é"]
 
 
 @given(text=st.lists(st.sampled_from(PARTS) | st.characters()).map("".join))
