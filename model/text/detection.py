@@ -44,14 +44,20 @@ _SAMPLE = 2000
 # in that language of a word that is common in the foreign one, and for a foreign letter, which says less in
 # what may be a name at the beginning.
 _BY_LIKENESS, _BY_KNOWN, _BY_UNKNOWN, _BY_RARITY, _BIAS = 0.3, -1.5, -0.4, 0.35, -1.1
-_BY_LETTER, _BY_NAME = 6.0, 2.0
+_BY_LETTER, _BY_NAME = 6.0, 1.5
 _MOST_LIKENESS = 8.0
 _LEAST = 1e-9  # probability by trigrams
 _RAREST = 8.0  # nats of a word that is no common one
 _STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
 """A small letter of other languages in Latin script that English, French, German and Spanish lack."""
+_BORROWED = frozenset(
+    {"bona fide", "cum laude", "dei gratia", "magna cum laude", "opus dei", "per se", "persona non grata"}
+    | {"res publica", "smörgåsbord", "tai chi", "wat mutt dat mutt"}
+)
+"""Words of other languages that are used in these."""
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
 _SHORT = 20  # letters of a text that can be in several languages
+_MOST_WRITTEN = ("hi", "ru")  # in scripts whose languages are hard to tell apart in a word
 _PREFERENCE = 3.0  # how much likelier a language becomes that the sender of a text reads
 # Of two sentences of a text: log of the probability that the second one is in another language.
 _CHANGE = math.log(0.02)
@@ -216,7 +222,7 @@ class LanguageDetector:
         """
         ranks = _ranks().get(canonical_code(likeliest))
         words = _words_but_names(text)
-        if ranks is None or max(map(len, words), default=0) < 3:
+        if ranks is None or max(map(len, words), default=0) < 3 or " ".join(words) in _BORROWED:
             return None
         num_known = sum(_is_known(word, ranks) for word in words)
         # A capital may begin a name, whose letters say little: São Paulo; Dvořák wrote nine symphonies.
@@ -224,16 +230,16 @@ class LanguageDetector:
         has_letter = _STRANGE_LETTER.search(" ".join(words[capitals:])) is not None
         is_sentence = len(words) > 1 and _SENTENCE_END.search(text) is not None
         rarities = self._rarities(words, ranks)
-        is_common = len(words) == 1 and self._is_common(words[0])
+        may_have_letter = is_sentence and _STRANGE_LETTER.search(words[0]) is not None
+        is_common = self._is_common(words[0]) if len(words) == 1 else num_known == len(words) - may_have_letter
         if not has_letter and (is_common or not (rarities or is_sentence)):
             return None
-        may_have_letter = is_sentence and _STRANGE_LETTER.search(words[0]) is not None
         evidence = _BIAS + _BY_KNOWN * num_known + _BY_UNKNOWN * (len(words) - num_known)
         evidence += _BY_LETTER if has_letter else _BY_NAME * may_have_letter
         highest = _BY_RARITY * max(rarities.values(), default=0.0) + _BY_LIKENESS * _MOST_LIKENESS
         if evidence + highest <= 0:
             return None
-        likeness = self._likeness(text)
+        likeness = self._likeness(" ".join(words[1:]) if may_have_letter and not has_letter else text)
         scores = {
             code: _BY_LIKENESS * nats + _BY_RARITY * rarities.get(code, 0.0)
             for code, nats in likeness.items()
@@ -352,8 +358,11 @@ def _language_of_script(text: str) -> str:
 
 def _foreign_language(text: str) -> Detection:
     """Returns the likeliest of all languages that have statistics; loads those of one script, some 20 MB."""
-    likeliest = _all_languages().compute_language_confidence_values(text)[0]
-    return Detection(language=likeliest.language.iso_code_639_1.name.lower(), confidence=likeliest.value)
+    values = _all_languages().compute_language_confidence_values(text)
+    confidences = {value.language.iso_code_639_1.name.lower(): value.value for value in values}
+    confidences = _favoured(confidences, _MOST_WRITTEN)
+    likeliest = max(confidences, key=confidences.__getitem__)
+    return Detection(language=likeliest, confidence=confidences[likeliest])
 
 
 @cache
