@@ -231,8 +231,9 @@ class LanguageDetector:
         is_sentence = len(words) > 1 and _SENTENCE_END.search(text) is not None
         rarities = self._rarities(words, ranks)
         may_have_letter = is_sentence and _STRANGE_LETTER.search(words[0]) is not None
-        is_common = self._is_common(words[0]) if len(words) == 1 else num_known == len(words) - may_have_letter
-        if not has_letter and (is_common or not (rarities or is_sentence)):
+        # One word is known as one of any language; in several, a name may be the only other one.
+        num_common = num_known + may_have_letter if len(words) > 1 else int(self._is_common(words[0]))
+        if not has_letter and (num_common == len(words) or not (rarities or is_sentence)):
             return None
         evidence = _BIAS + _BY_KNOWN * num_known + _BY_UNKNOWN * (len(words) - num_known)
         evidence += _BY_LETTER if has_letter else _BY_NAME * may_have_letter

@@ -1,15 +1,17 @@
 """② Tags inside a text, each one character of private use: a text is translated without them.
 
-The character says which of four kinds a tag is, and its number:
+The character says which of five kinds a tag is, and its number:
 
     opening and closing   the two tags of one element have the same number
     point                 a tag without an end, such as an image's, or one that lacks its partner
+    note                  an element that stays behind the word before it, such as the number of a footnote
     kept                  an element whose text is not translated; it stays in the text as a word of its own
 
 ⑦ `set_tags` sets the tags in the translation, by the alignment of words. An element goes around the
 translation of its words, which is one span of the translation: among all spans that nesting allows, the one
 that maximises the sum over its words of P(word belongs to the element) − ½. A tag without an end goes before
-the translation of the word behind it. Every tag is set exactly once, and the words do not change.
+the translation of the word behind it, and a note behind that of the word before it. Every tag is set exactly
+once, and the words do not change.
 """
 
 import math
@@ -27,9 +29,9 @@ from model.text.normalisation import SPACE
 
 MAX_NUMBER: Final = 0x3FFF
 """Largest number of a tag."""
-_OPENING, _CLOSING, _POINT, _KEPT = (0xF0000 + kind * (MAX_NUMBER + 1) for kind in range(4))
-_TAG = re.compile(f"[{chr(_OPENING)}-{chr(_POINT + MAX_NUMBER)}]")
-ANY_TAG: Final = re.compile(f"[{chr(_OPENING)}-{chr(_KEPT + MAX_NUMBER)}]")
+_OPENING, _CLOSING, _POINT, _KEPT, _NOTE = (0xF0000 + kind * (MAX_NUMBER + 1) for kind in range(5))
+_TAG = re.compile(f"[{chr(_OPENING)}-{chr(_POINT + MAX_NUMBER)}{chr(_NOTE)}-{chr(_NOTE + MAX_NUMBER)}]")
+ANY_TAG: Final = re.compile(f"[{chr(_OPENING)}-{chr(_NOTE + MAX_NUMBER)}]")
 """Matches a tag of any kind."""
 KEPT_TAG: Final = f"[{chr(_KEPT)}-{chr(_KEPT + MAX_NUMBER)}]"
 """A pattern for an element whose text is not translated."""
@@ -55,13 +57,18 @@ def kept_tag(number: int) -> str:
     return chr(_KEPT + number)
 
 
+def note_tag(number: int) -> str:
+    """Returns what stands for an element that stays behind the word before it."""
+    return chr(_NOTE + number)
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """A tag and where it stands.
 
     Attributes:
         offset: Characters of text before it; other tags do not count.
-        mark: The character that stands for it: an opening, closing or point tag.
+        mark: The character that stands for it: an opening, closing or point tag, or a note.
     """
 
     offset: int
@@ -76,6 +83,11 @@ class Tag:
     def is_closing(self) -> bool:
         """Returns whether an element ends here."""
         return _CLOSING <= ord(self.mark) < _POINT
+
+    @property
+    def is_note(self) -> bool:
+        """Returns whether it stays behind the word before it."""
+        return ord(self.mark) >= _NOTE
 
     @property
     def number(self) -> int:
@@ -263,7 +275,7 @@ def set_tags(tags: Sequence[Tag], source: Side, target: Side, alignment: Alignme
         (len(target_words), len(source_words)),
     )
     _leave_out_marks(weights, _are_marks(source.text, source_words), _are_marks(target.text, target_words))
-    root = _tree(tags, len(source.text))
+    root = _tree(tags, len(source.text), source_words)
     _count_words(root, source_words)
     _place(root, (0, len(target_words)), weights)
     return "".join(_written(root, target.text, target_words, 0, len(target.text)))
@@ -352,7 +364,7 @@ def _word_alignment(
     return [[weight / (sum(row) or 1.0) for weight in row] for row in weights]
 
 
-def _tree(tags: Sequence[Tag], length: int) -> _Element:
+def _tree(tags: Sequence[Tag], length: int, words: Sequence[Span]) -> _Element:
     """Returns an element that stands for the sentence, with the elements in it, properly nested."""
     root = _Element("", 0, -1, length)
     opened = [root]
@@ -370,6 +382,8 @@ def _tree(tags: Sequence[Tag], length: int) -> _Element:
         elif tag.is_closing and len(opened) == 1:
             element = _Element("", 0, -1, tag.offset, tag.mark, at_start=True, children=root.children)
             root.children = [element]
+        elif tag.is_note:
+            opened[-1].children.append(_noted(opened[-1], tag, index, words))
         else:
             opened[-1].children.append(_Element(tag.mark, tag.offset, index, tag.offset))
     while len(opened) > 1:
@@ -377,6 +391,16 @@ def _tree(tags: Sequence[Tag], length: int) -> _Element:
         element.end, element.closing, element.at_end = length, "", True
         opened[-1].children.append(element)
     return root
+
+
+def _noted(parent: _Element, tag: Tag, index: int, words: Sequence[Span]) -> _Element:
+    """Returns an element that ends with a note: around the element before it, else the word before it."""
+    last = parent.children[-1] if parent.children else None
+    if last is not None and last.start < last.end == tag.offset:
+        return _Element("", last.start, index, tag.offset, tag.mark, children=[parent.children.pop()])
+    word = max((start for start, _ in words if start < tag.offset), default=tag.offset)
+    start = max(word, parent.start if last is None else last.end)
+    return _Element("", start, index, tag.offset, tag.mark)
 
 
 def _give_up(opened: list[_Element]) -> None:
@@ -509,6 +533,10 @@ def _in_order(tags: Sequence[Tag], length: int, target: Side) -> str:
     """Returns a translation with the tags in their order, each before or behind the word in proportion."""
     text = target.text
     words = [*target.words, (len(text), len(text))]
-    places = (tag.offset * (len(words) - 1) // max(length, 1) for tag in tags)
-    starts = (words[place][0] for place in places)
-    return with_tags(text, [Tag(start, tag.mark) for start, tag in zip(starts, tags, strict=True)])
+    places = [tag.offset * (len(words) - 1) // max(length, 1) for tag in tags]
+    offsets = [
+        words[max(place - 1, 0)][1] if tag.is_note else words[place][0]
+        for place, tag in zip(places, tags, strict=True)
+    ]
+    ordered = zip(accumulate(offsets, max), tags, strict=True)
+    return with_tags(text, [Tag(offset, tag.mark) for offset, tag in ordered])

@@ -17,12 +17,19 @@ from functools import cached_property
 from typing import Protocol, Self
 
 from model.text.formats.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
-from model.text.tags import ANY_TAG, MAX_NUMBER, closing_tag, kept_tag, opening_tag, point_tag
+from model.text.languages import UNSPACED_LETTER, UNSPACED_LETTERS
+from model.text.tags import ANY_TAG, MAX_NUMBER, closing_tag, kept_tag, note_tag, opening_tag, point_tag
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
 # No code point has more digits, and Python refuses to convert thousands of them.
 _MAX_DIGITS = 8
+# What the number of a note stands behind: a mark, or a word but no unit and no abbreviation, which may have a
+# power or be part of a formula.
+_NOTED = re.compile(
+    rf"(?:(?<![^\W_])(?![kcdm]m\Z|[A-Z]{{2,3}}\Z)[^\W\d_]{{2,}}|[{UNSPACED_LETTERS}]|[,;:.!?…。，！？；：”»])\Z"
+)
+_LONGEST_WORD = 40
 _ENTITY = re.compile(r"&[^\W\d][\w.-]*;")
 
 
@@ -231,12 +238,26 @@ def _marks(pieces: Sequence[Piece], start: int, end: int, syntax: MarkupSyntax) 
         elif name in ends or (kind is Kind.MARKUP and tag and tag["closing"]):
             yield index, closing_tag(_close(opened, name, number))
         elif kind is Kind.KEPT:
-            yield index, kept_tag(number)
+            is_raised = tag is not None and tag["note"] is not None and not piece.lower().startswith("<sub")
+            is_note = is_raised and _is_behind_word(pieces, index)
+            yield index, note_tag(number) if is_note else kept_tag(number)
         elif name in syntax.void or (tag and closes_itself(tag["attributes"])):
             yield index, point_tag(number)
         else:
             opened.append((name, number))
             yield index, opening_tag(number)
+
+
+def _is_behind_word(pieces: Sequence[Piece], index: int) -> bool:
+    """Returns whether a piece follows a word or mark without a space, and no letter follows the piece."""
+    before = next((place for place in range(index - 1, -1, -1) if not pieces[place][0].startswith("</")), -1)
+    behind = pieces[index + 1][0][:1] if index + 1 < len(pieces) else ""
+    return (
+        before >= 0
+        and pieces[before][1] is Kind.TEXT
+        and _NOTED.search(pieces[before][0][-_LONGEST_WORD:]) is not None
+        and (not behind.isalnum() or UNSPACED_LETTER.match(behind) is not None)
+    )
 
 
 def _close(opened: list[tuple[str, int]], name: str, number: int) -> int:

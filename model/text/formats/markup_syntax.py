@@ -78,8 +78,9 @@ _HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
 _SCRIPTS = {
     rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
 }
-# A raised or lowered number or sign without letters, as a note's: it stays behind its word.
-_NOTE = r"<su[bp](?:\s[^<>]*+)?>(?:<(?!/?su[bp])[^<>]*+>|(?![<>&])[\W\d_]){1,40}+</su[bp]\s*+>"
+# A raised or lowered number or sign without letters, as a note's, perhaps in a link.
+_RAISED = r"<su[bp](?:\s[^<>]*+)?>(?:<(?!/?su[bp])[^<>]*+>|(?![<>&])[\W\d_]){1,40}+</su[bp]\s*+>"
+_NOTE = rf"(?:{_RAISED}|<a(?:\s[^<>]*+)?>{_RAISED}</a\s*+>)"
 _NAME = re.compile(r"</?([^\s/>]+)")
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}

@@ -94,7 +94,7 @@ from model.text.tags import kept_tag
             [":name", ":count", "pa$$w0rd", "Micro$oft"],
         ),
         (
-            "Call foo(bar, a.b, 3), x.print('a b') or log(\"x\"), a word(note), film(s), Europe(Spain in May, 3)",
+            "Call foo(bar, a.b, 3), x.print('a b') or log(\"x\"), a word(note), film(s), UK(in May, 3)",
             ["foo(bar, a.b, 3)", "x.print('a b')", 'log("x")'],
         ),
         ("", []),

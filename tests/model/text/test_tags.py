@@ -14,6 +14,7 @@ from model.text.tags import (
     Side,
     closing_tag,
     kept_tag,
+    note_tag,
     opening_tag,
     point_tag,
     set_tags,
@@ -21,7 +22,7 @@ from model.text.tags import (
     without_tags,
 )
 
-MARKS = [kind(number) for kind in (opening_tag, closing_tag, point_tag) for number in range(3)]
+MARKS = [kind(number) for kind in (opening_tag, closing_tag, point_tag, note_tag) for number in range(3)]
 TEXTS = st.lists(st.sampled_from([*MARKS, "Yes. ", "No", " ", ".", "\n", "- ", "a", kept_tag(0)])).map(
     "".join
 )
@@ -36,9 +37,9 @@ def test_tags_can_be_taken_out_and_put_back(text: str) -> None:
 
 
 def test_a_tag_knows_its_kind_and_number() -> None:
-    _, tags = without_tags(opening_tag(3) + closing_tag(4) + point_tag(5) + kept_tag(6))
-    assert [(tag.is_opening, tag.is_closing, tag.number) for tag in tags] == [
-        (True, False, 3), (False, True, 4), (False, False, 5),
+    _, tags = without_tags(opening_tag(3) + closing_tag(4) + point_tag(5) + kept_tag(6) + note_tag(7))
+    assert [(tag.is_opening, tag.is_closing, tag.is_note, tag.number) for tag in tags] == [
+        (True, False, False, 3), (False, True, False, 4), (False, False, False, 5), (False, False, True, 7),
     ]  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def test_a_tag_belongs_to_the_sentence_that_its_element_begins_or_ends_in(
 
 
 SIGNS = {opening_tag(n): f"<{n}>" for n in range(9)} | {closing_tag(n): f"</{n}>" for n in range(9)}
-SIGNS |= {point_tag(n): f"<{n}/>" for n in range(9)}
+SIGNS |= {point_tag(n): f"<{n}/>" for n in range(9)} | {note_tag(n): f"<{n}^>" for n in range(9)}
 TAGS = {sign: tag for tag, sign in SIGNS.items()}
 WORDS = ["ab", "c", "dé", "我", "是", ",", "."]
 TAG = st.sampled_from([tag for tag, sign in SIGNS.items() if re.search("[0-3]", sign)])
@@ -89,7 +90,7 @@ MARKED = st.lists(st.one_of(st.sampled_from([*WORDS, " ", " "]), TAG), max_size=
 
 
 def tagged(text: str) -> str:
-    return re.sub("</?[0-9]/?>", lambda sign: TAGS[sign[0]], text)
+    return re.sub("</?[0-9][/^]?>", lambda sign: TAGS[sign[0]], text)
 
 
 def shown(text: str) -> str:
@@ -135,6 +136,10 @@ def set_by_links(source: str, target: str, links: str) -> str:
         ("<1>a, b</1> c", "A, B C", "0 1 2 3", "<1>A, B</1> C"),
         ("<1>a</1> b", "", "", "<1></1>"),
         ("a <1>b</1>", "A", "0", "<1>A</1>"),
+        ("a b<1^> c", "C B A", "2 1 0", "C B<1^> A"),
+        ("a <1>b c</1><2^> d", "C B A D", "2 1 0 3", "<1>C B</1><2^> A D"),
+        ("<1>a b<2^></1> c", "C B A", "2 1 0", "C <1>B<2^> A</1>"),
+        ("a, <1/>b<2^><3^> c", "C B A", "3 2 0", "C <1/>B<2^><3^> A"),
     ],
 )
 def test_tags_follow_the_words(source: str, target: str, links: str, expected: str) -> None:
@@ -221,6 +226,9 @@ def test_tags_are_set_where_the_alignment_is_unknown() -> None:
     text, tags = without_tags(tagged("one <1>two</1>"))
     result = set_tags(tags, Side(text, [" one", " two"]), Side("un deux", [" un", " deux"]), ())
     assert shown(result) == "un <1>deux</1>"
+    text, tags = without_tags(tagged("one<1^> <2>two</2><3^>"))
+    result = set_tags(tags, Side(text, [" one", " two"]), Side("un deux", [" un", " deux"]), ())
+    assert shown(result) == "un<1^> <2>deux</2><3^>"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from model.text.formats.markup import Markup
 from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax
-from model.text.tags import closing_tag, kept_tag, opening_tag, point_tag, without_tags
+from model.text.tags import closing_tag, kept_tag, note_tag, opening_tag, point_tag, without_tags
 
 TAGS = ["<p>", "</p>", "<b>", "</b>", "<b", "<br/>", "<a href='x>y'>", "</"]
 OTHER_MARKUP = [
@@ -33,7 +33,7 @@ OTHER_MARKUP = [
 PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é"])
 
 
-KINDS = {opening_tag: "{", closing_tag: "}", point_tag: "|", kept_tag: "@"}
+KINDS = {opening_tag: "{", closing_tag: "}", point_tag: "|", kept_tag: "@", note_tag: "^"}
 
 
 def readable(text: str) -> str:
@@ -69,6 +69,14 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ('<p translate="no">x<b>y</b></p>z', ("z",)),
         ('<p translate="no">x<br>y</p>z', ("z",)),
         ("a<sup>1</sup>, H<sub>2</sub>O b <sup><a href=x><i>[</i>2</a></sup>", ("a@, H@O b @",)),
+        (
+            "It<sup>2</sup> is <b>so</b><sup>3</sup>,<a href=x><sup>4</sup></a> 猫<sup>5</sup>好",
+            ("It^ is {so}^,^ 猫^好",),
+        ),
+        (
+            "5 km<sup>2</sup> of CO<sub>2</sub>, in<sup>1</sup>s is<sub>1</sub> <b><sup>2</sup></b>",
+            ("5 km@ of CO@, in@s is@ {@",),
+        ),
         ("the 1<sup>st</sup> <sub>é</sub> one", ("the 1{st} {é} one",)),
         ('<input type="submit" value="Send"><input type=text value="x"><input value="y">', ("Send",)),
         ("<p title='translate=no' data-translate=no>x</p><p TRANSLATE = No>y</p>", ("translate=no", "x")),
