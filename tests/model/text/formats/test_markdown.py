@@ -121,6 +121,7 @@ def test_footnotes_of_markdown_stay_behind_their_words() -> None:
         ("!!! note\n\n    one\n\n        code\n\ntext\n\n    code\n", ("one", "text")),
         (":::note\nThis is it.\n:::\n", ("This is it.",)),
         ('!!! warning "Be careful"\n    The text.\n', ("Be careful", "The text.")),
+        (":::note[One two]{.a}\n::video[Three]\n:::\n", ("One two", "Three")),
         ("::: warning ::::\n", ()),
         (":::tip Good: *news* \nThe text.\n:::\n", ('Good: <b id="0">news</b>', "The text.")),
         ("::: a.module\n\n::: {.kind}\n", ()),
