@@ -28,7 +28,6 @@ from model.training.run_folder.state import is_resumable, seed_everything
 from model.training.run_folder.writer import RunDescription, RunWriter, describe_data
 from model.training.train_config import (
     FROM_THE_TOKENIZER,
-    NetworkConfig,
     TrainConfig,
     require_one_vocabulary,
 )
@@ -129,8 +128,8 @@ def open_run(
     device = choose_device(config.run, world)
     with _locked(folder, world) as lock:
         resuming = bool(world.all_max(is_resumable(folder, config, resume) if world.is_first else False))
-        if config.run.start_from is not None and not resuming:
-            require_start(Path(config.run.start_from), config.network)
+        if not resuming:
+            _require_start(config)
         seed_everything(config.run.seed)
         data = prepare_data(config, folder, keep_tokenizer=resuming, world=world)
         world.require_same("data", json.dumps(data.fingerprints))
@@ -157,6 +156,7 @@ def prepare_run(config: TrainConfig, *, world: World = SINGLE_PROCESS) -> Prepar
     with _locked(folder, world) as lock:
         if world.is_first:
             is_resumable(folder, config, resume=False)
+        _require_start(config)
         data = prepare_data(config, folder, world=world)
         if lock is not None:
             lock.release()
@@ -304,15 +304,16 @@ def _described(config: TrainConfig, data: PreparedData) -> dict[str, object]:
     }
 
 
-def require_start(folder: Path, network: NetworkConfig) -> None:
-    """Refuse a checkpoint that a network cannot start from; needs no vocabulary.
+def _require_start(config: TrainConfig) -> None:
+    """Refuse a checkpoint that the network cannot start from; needs no vocabulary.
 
     Raises:
         CheckpointError: If the folder holds no sound checkpoint.
         ConfigError: If the networks differ in more than dropout and vocabulary.
     """
-    shape = network.transformer(source_vocab_size=64, target_vocab_size=64)
-    _require_same_shape(load_checkpoint(folder).config, shape)
+    if config.run.start_from is not None:
+        shape = config.network.transformer(source_vocab_size=64, target_vocab_size=64)
+        _require_same_shape(load_checkpoint(Path(config.run.start_from)).config, shape)
 
 
 @torch.no_grad()

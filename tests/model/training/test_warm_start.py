@@ -10,7 +10,7 @@ from model.errors import CheckpointError, ConfigError
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.optimisation.step import Update
-from model.training.run import Run, open_run
+from model.training.run import Run, open_run, prepare_run
 from tests.model.training.tiny_runs import tiny_run
 
 
@@ -74,8 +74,10 @@ def test_it_is_refused_before_any_text_is_read(
     origin: Path, tmp_path: Path, start: str, message: str
 ) -> None:
     folder = {"origin": origin, "nowhere": tmp_path / "nowhere"}[start]
-    with pytest.raises((CheckpointError, ConfigError), match=message):
-        started(tmp_path, folder, network={"ffn_dim": 32})
+    config = tiny_run(tmp_path, run={"start_from": str(folder)}, network={"ffn_dim": 32})
+    for begin in (open_run, prepare_run):
+        with pytest.raises((CheckpointError, ConfigError), match=message):
+            begin(config)
     assert not (tmp_path / "run").exists()
 
 
