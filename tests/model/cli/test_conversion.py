@@ -107,8 +107,9 @@ def test_options_that_cannot_be_meant(model: Path, tmp_path: Path) -> None:
         assert done.stderr.startswith(f"dragoman: {option[0]} ")
 
 
-def test_languages_may_be_spelt_as_the_model_spells_them(model: Path, tmp_path: Path) -> None:
-    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", "eng_Latn-fra")
+@pytest.mark.parametrize("pair", ["eng_Latn-fra", "EN-FR"])
+def test_languages_may_be_spelt_as_the_model_spells_them(model: Path, tmp_path: Path, pair: str) -> None:
+    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", pair)
     assert done.returncode == 0, done.stderr
     assert load_checkpoint(tmp_path / "output").card.pairs == (("en", "fr"),)
 
