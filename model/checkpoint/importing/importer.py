@@ -108,6 +108,11 @@ def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
         return cast(Reader, chosen.reader).read(path, pair)
     except (ConfigError, TokenizerError) as error:
         raise CheckpointError(f"{path}: {error}") from error
+    except CheckpointError as error:
+        reason = str(error).removeprefix(f"checkpoint {path} is incomplete: ")
+        if reason == str(error):
+            raise
+        raise CheckpointError(f"{path} cannot be read as {chosen.title}: {reason}") from error
     except TranslationError:
         raise
     # Readers refuse what they expect to be wrong; a damaged file may also break what they are built on.

@@ -51,6 +51,13 @@ def test_every_command_names_format_and_remedy(foreign: Path) -> None:
             served_folders([foreign])
 
 
+@pytest.mark.parametrize(("name", "missing"), [("argos", "metadata.json"), ("hugging-face", "config.json")])
+def test_a_folder_of_another_format_than_the_named_one(tmp_path: Path, name: str, missing: str) -> None:
+    title = next(each.title for each in FORMATS if each.name == name)
+    (folder := tmp_path / "model").mkdir()
+    refused(folder, f"{folder} cannot be read as {title}: {missing} is missing", format_name=name)
+
+
 def test_a_damaged_file_is_named(foreign: Path, tmp_path: Path) -> None:
     damaged = foreign / {"hugging-face": "config.json", "ctranslate2": "model.bin"}.get(
         foreign.name, "model.enpt.intgemm.alphas.bin"
