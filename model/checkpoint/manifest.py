@@ -70,10 +70,11 @@ def read_any_json(path: Path) -> object:
     """Reads JSON.
 
     Raises:
-        CheckpointError: If the file is missing, larger than 64 MiB, or not JSON in UTF-8.
+        CheckpointError: If the file is missing, larger than 64 MiB, or not JSON in UTF-8, with or without a
+            byte order mark.
     """
     try:
-        content: object = json.loads(read_text(path))
+        content: object = json.loads(read_text(path).removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {error}") from error
     return content

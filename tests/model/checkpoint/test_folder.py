@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
-from model.checkpoint.manifest import write_provenance
+from model.checkpoint.manifest import read_config, write_provenance
 from model.checkpoint.weights import StorageType
 from model.config import TransformerConfig
 from model.errors import CheckpointError
@@ -264,6 +264,13 @@ def test_a_value_that_cannot_work_is_named(
     edit_config(folder, section, **values)
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
+
+
+def test_a_byte_order_mark_before_json_is_ignored(folder: Path) -> None:
+    config = folder / "config.json"
+    content = b"\xef\xbb\xbf" + config.read_bytes()
+    config.write_bytes(content)
+    assert read_config(folder)[1].name == "tiny"
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"[" * 100_000, b'{"format_version": 1'])
