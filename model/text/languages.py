@@ -103,7 +103,7 @@ def known_code(code: str, known: Iterable[str]) -> str | None:
 def _known_code(code: str, codes: tuple[str, ...]) -> str | None:
     """Finds a code that is spelt otherwise; kept, as clients repeat theirs and 200 languages take a while."""
     spelt = {_folded(each): each for each in reversed(codes)}
-    bare = canonical_code(code)
+    bare = canonical_code(_folded(code))
     found = spelt.get(_folded(code)) or spelt.get(bare)
     regions = [each for each in dict.fromkeys(codes) if canonical_code(each) == bare]
     is_bare = not _SUBTAG_SEPARATOR.search(code)

@@ -101,7 +101,7 @@ def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> Non
         ("zh-TW", "zh zh-Hant", "zh-Hant"),
         ("zh-TW", "en zh", "zh"),
         ("zt", "zh zh-Hant", "zh-Hant"),
-        ("zt", "en zh", None),
+        ("zt", "en zh", "zh"),
         ("zho_Hans", "zh zh-Hant", "zh"),
         ("pes", "fa", "fa"),
     ],
