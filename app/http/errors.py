@@ -7,6 +7,7 @@ Codes are a closed set, by which programs tell errors apart; they are also a lab
 import json
 import logging
 from collections.abc import Mapping
+from errno import EDQUOT, ENOSPC
 from http import HTTPStatus
 from typing import Final
 
@@ -118,6 +119,7 @@ _CODES: tuple[tuple[type[Exception], str], ...] = (
     (DeadlinePassedError, "deadline_passed"),
     (ClientGoneError, "client_gone"),
 )
+_DISK_SECONDS: Final = 60
 _DEEPL_PATHS = ("/v2/", "/v3/")
 # Replaces the messages of Starlette's router.
 _ROUTING = {
@@ -181,6 +183,9 @@ def as_request_error(error: Exception) -> RequestError:
         return error
     if isinstance(error, MemoryError):
         error = OutOfMemoryError()
+    if _is_disk_full(error):
+        reason = f"there is no space left to store this; try again in {_DISK_SECONDS} s"
+        return RequestError("overloaded", reason, headers={"Retry-After": str(_DISK_SECONDS)})
     if isinstance(error, HTTPException) and error.status_code in _ROUTING:
         methods = (error.headers or {}).get("Allow")
         allow = {"Allow": ", ".join(sorted(methods.split(", ")))} if methods else {}
@@ -189,6 +194,10 @@ def as_request_error(error: Exception) -> RequestError:
         if isinstance(error, kind):
             return RequestError(code, _message(error), _field(error), _headers(error))
     return RequestError("internal_error", "something went wrong on our side; the request id finds it")
+
+
+def _is_disk_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
 def _message(error: Exception) -> str:
@@ -219,9 +228,9 @@ def respond(error: Exception, request: Request) -> JSONResponse:
     if is_deepl and isinstance(error, KeyMissingError):
         error = KeyMissingError("`Authorization: DeepL-Auth-Key KEY`")
     refusal = as_request_error(error)
-    if refusal.status == 500:
+    if refusal.status == 500 or _is_disk_full(error):
         logger.error("request failed", exc_info=error)
-    elif refusal.status != CLIENT_GONE:
+    if refusal.code in REFUSALS:
         request.app.state.context.metrics.count_rejection(refusal.code)
     body = ErrorBody(
         error=str(refusal),

@@ -151,6 +151,20 @@ async def test_a_state_that_cannot_be_written_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_full_disk_is_something_to_come_back_for(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = OSError(ENOSPC, "No space left on device")
+    monkeypatch.setattr("app.translation.files._write", Mock(side_effect=full))
+    monkeypatch.setattr(FileJob, "save", Mock(side_effect=full))
+    for path, form in (("/translate_file", FORM), ("/v2/document", {"target_lang": "FR"})):
+        refused = await client.post(path, files={"file": ("a.txt", b"one")}, data=form)
+        assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
+        assert "no space" in refused.json()["error"]
+        assert int(refused.headers["Retry-After"]) >= 1
+    assert sum(record.levelname == "ERROR" for record in caplog.records) == 2
+
+
 async def test_a_closed_store_keeps_no_file() -> None:
     store = FileStore(10**6, 60)
     kept = store.path(await store.add(b"one", ".txt", "client"))
