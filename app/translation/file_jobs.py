@@ -69,7 +69,9 @@ async def translate_file(
     if source is None:
         found = await service.detect(file.sample, request.client, request.deadline)
         source = found[0].language
-    file = await in_background(file.in_runs, is_long=True)
+    file = await in_background(
+        lambda: file.in_runs().in_parts(source, request.target, _PORTION_CHARACTERS), is_long=True
+    )
     total, translations = sum(map(len, file.texts)), list[str]()
     progress(0, total)
     # Languages are checked even if there is nothing to translate.

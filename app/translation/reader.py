@@ -6,7 +6,7 @@ Long texts are read on threads, which clients share fairly.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from itertools import groupby
@@ -128,7 +128,7 @@ class Reader:
         pieces = [
             (place, piece, sentence)
             for place, text in enumerate(texts)
-            for piece, sentence in _pieces(Document.split(text, language, request.splitting))
+            for piece, sentence in Document.split(text, language, request.splitting).pieces()
         ]
         sentences = [without_tags(sentence)[0] for _, _, sentence in pieces]
         known = (*self._catalogue.sources_of(request.target, request.model), request.target)
@@ -196,14 +196,6 @@ class _Part(NamedTuple):
     language: str
     places: Sequence[int]
     runs: Sequence[str]
-
-
-def _pieces(document: Document) -> Iterator[tuple[str, str]]:
-    """Yields each sentence of a document, together with the gaps around it and alone."""
-    before, *gaps = document.gaps
-    for sentence, gap in zip(document.sentences or ("",), gaps or ("",), strict=True):
-        yield before + sentence + gap, sentence
-        before = ""  # every gap belongs to the sentence before it, except the first
 
 
 def _glossary(request: TranslationRequest, source: str, *, is_needed: bool) -> Glossary | None:

@@ -142,6 +142,16 @@ class Document:
             gaps[-1] += gap
         return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
 
+    def pieces(self) -> Iterator[tuple[str, str]]:
+        """Yields each sentence with the gap behind it, the first also with the gap before it; and alone.
+
+        Joined, the former are the text. A text without sentences is one piece.
+        """
+        before, *gaps = self.gaps
+        for sentence, gap in zip(self.sentences or ("",), gaps or ("",), strict=True):
+            yield before + sentence + gap, sentence
+            before = ""
+
     def rebuild(self, translations: Sequence[str], *, target_language: str | None = None) -> str:
         """Returns the text with a translation in the place of each sentence.
 

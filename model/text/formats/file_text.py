@@ -2,16 +2,17 @@
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
 from model.errors import InputError
-from model.text.document import Splitting
+from model.text.document import Document, Splitting, middle
 from model.text.formats.markup import layout_of
 from model.text.formats.markup_syntax import HTML, MarkupSyntax
+from model.text.languages import gains_spaces
 
 _SAMPLE_CHARACTERS: Final = 2_000
 _TAG = re.compile("<[^<>]*>")
@@ -102,6 +103,56 @@ class FileText:
 
         runs = tuple(run for layout in layouts for run in layout.texts)
         return FileText(runs, rebuild, joins_lines=self.joins_lines)
+
+    def in_parts(self, source: str, target: str, length: int) -> "FileText":
+        """Returns the file with each text divided into parts of at most `length` characters.
+
+        Texts are divided between sentences, and longer sentences as `middle` does.
+
+        Args:
+            source: Code of the language of the texts.
+            target: Code of the language of their translations.
+            length: At least 2.
+        """
+        divided = [
+            list(_parts(Document.split(text, source, self.splitting), length))
+            if len(text) > length
+            else [text]
+            for text in self.texts
+        ]
+        space = " " if gains_spaces(source, target) else ""
+
+        def rebuild(translations: Sequence[str]) -> bytes:
+            remaining = iter(translations)
+            return self.rebuild([_joined(list(islice(remaining, len(parts))), space) for parts in divided])
+
+        parts = tuple(part for parts in divided for part in parts)
+        return FileText(parts, rebuild, markup=self.markup, joins_lines=self.joins_lines)
+
+
+def _parts(document: Document, length: int) -> Iterator[str]:
+    part = ""
+    for piece, _ in document.pieces():
+        for each in _cut(piece, length):
+            if part and len(part) + len(each) > length:
+                yield part
+                part = ""
+            part += each
+    yield part
+
+
+def _joined(parts: Sequence[str], space: str) -> str:
+    *others, last = parts
+    return "".join([*(part + space * (not part[-1:].isspace()) for part in others), last])
+
+
+def _cut(text: str, length: int) -> Iterator[str]:
+    if len(text) <= length:
+        yield text
+    else:
+        place = middle(text)
+        yield from _cut(text[:place], length)
+        yield from _cut(text[place:], length)
 
 
 class Passage(Protocol):

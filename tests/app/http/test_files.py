@@ -40,12 +40,16 @@ async def test_a_file_is_translated_and_fetched(client: httpx.AsyncClient) -> No
     assert url.rpartition("/")[2] not in text
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.html"])
-async def test_long_files_are_translated_in_portions(serve: Serve, name: str) -> None:
-    """Even a page of a single line may have more tokens than the queue takes at a time."""
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("a.txt", "", "\n\n"), ("a.txt", "", ". "), ("a.txt", "", " "), ("a.html", "<p>", "</p>")],
+)
+async def test_long_files_are_translated_in_portions(
+    serve: Serve, name: str, before: str, after: str
+) -> None:
+    """Even a single line or sentence may have more tokens than the queue takes at a time."""
     lines = [f"word {i} of many" for i in range(400)]
-    before, after = ("", "\n\n") if name == "a.txt" else ("<p>", "</p>")
-    async with serve(max_queued_tokens=800) as client:
+    async with serve(max_queued_tokens=2500) as client:
         content = "".join(f"{before}{line}{after}" for line in lines)
         url = (await translated(client, name, content.encode())).json()["translatedFileUrl"]
         expected = "".join(f"{before}{line.upper()}{after}" for line in lines)
