@@ -30,7 +30,8 @@ _NO_TEXT = re.compile(
 )
 # The title behind the kind of a note: `!!! note "Title"`, `::: tip Title`, `:::note[Title]{.class}`.
 _TITLE = re.compile(
-    r'(?P<before>[ \t>]*+(?:(?:!!!|\?\?\?\+?)[ \t]+\w[\w -]*+"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++|:{2,}+\w[\w-]*+\[))'
+    r'(?P<before>[ \t>]*+(?:(?:!!!|\?\?\?\+?)[ \t]+\w[\w -]*+"'
+    r"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++|:{2,}+\w[\w-]*+\[))"
     r'(?P<text>[^"{}:\s](?:[^"{}]*?[^"{}\s])?)(?:"|\](?:\{[^{}]*\})?)?'
 )
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
