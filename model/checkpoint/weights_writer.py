@@ -70,13 +70,18 @@ def storable(config: TransformerConfig, weights: "Mapping[str, Tensor | Read]") 
     for name in weights.keys() - names.keys():
         raise CheckpointError(f"tensor {name!r} is not part of this architecture")
     return {
-        name: tensor if callable(tensor := weights[name]) else partial(_stored, name, tensor)
+        name: tensor if callable(tensor := weights[name]) else partial(stored, name, tensor)
         for name, first in names.items()
         if name == first and name in weights
     }
 
 
-def _stored(name: str, tensor: "Tensor") -> StoredTensor:
+def stored(name: str, tensor: "Tensor") -> StoredTensor:
+    """Returns a tensor as it is stored; it is not copied if it is contiguous and on the CPU.
+
+    Raises:
+        CheckpointError: If its numbers are of a type that is not stored.
+    """
     import torch
 
     dtype = str(tensor.dtype).removeprefix("torch.")

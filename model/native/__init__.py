@@ -9,5 +9,5 @@ build           compiles the library, once for each instruction set
 shared_weights  passes weights, packed by src/network/loader.h, from one process to others in memory files
 binding         selects the library for this processor; declares its functions and the structs of decoding
 operators       the structs and functions of training
-tensors         the addresses of tensors of NumPy, PyTorch or a mapped file
+tensors         the addresses of tensors
 """

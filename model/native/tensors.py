@@ -1,4 +1,4 @@
-"""The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
+"""The addresses of tensors in NumPy's memory, read one at a time. Does not import NumPy."""
 
 import ctypes
 import math
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 _TYPES = {"float32": 0, "bfloat16": 1, "float16": 2, "int8": 3}  # NumberType in network/tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2", "int8": "|i1"}
 _BYTES = (4, 2, 2, 1)
-_Place = tuple[int, str, Sequence[int]]
-"""Address, number type and shape."""
 
 
-@runtime_checkable
 class ArrayTensor(Protocol):
     """A tensor of a checkpoint, in the number type of its file; int8 has a `scale` for each row."""
 
@@ -32,30 +29,7 @@ class ArrayTensor(Protocol):
         """`float32`, `bfloat16`, `float16` or `int8`."""
 
 
-@runtime_checkable
-class TorchTensor(Protocol):
-    """A PyTorch tensor."""
-
-    @property
-    def dtype(self) -> object:
-        """Its number type."""
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Its shape."""
-
-    @property
-    def device(self) -> object:
-        """Its device; `cpu` as text, or the name of another one."""
-
-    def is_contiguous(self) -> bool:
-        """Returns whether its numbers are contiguous in row order."""
-
-    def data_ptr(self) -> int:
-        """The address of the first number."""
-
-
-Weights = Mapping[str, ArrayTensor | TorchTensor]
+Weights = Mapping[str, ArrayTensor]
 
 
 @runtime_checkable
@@ -85,7 +59,7 @@ class Block:
     scales: int | None = None
 
     @classmethod
-    def of(cls, name: str, tensor: ArrayTensor | TorchTensor, shape: Sequence[int]) -> Self:
+    def of(cls, name: str, tensor: ArrayTensor, shape: Sequence[int]) -> Self:
         """The block of a tensor, which must stay alive while the block is used.
 
         Args:
@@ -94,20 +68,17 @@ class Block:
             shape: The expected shape.
 
         Raises:
-            NativeError: If the tensor has another shape, or a number type, device or layout that the
-                library cannot read.
+            NativeError: If the tensor has another shape, or a number type or layout that the library cannot
+                read.
         """
-        found = _of_torch(tensor) if isinstance(tensor, TorchTensor) else _of_array(tensor)
-        if found is None:
-            raise NativeError(
-                f"tensor {name!r} must be contiguous, on the CPU, in one of {', '.join(_TYPES)}"
-            )
-        address, kind, sizes = found
-        if tuple(sizes) != tuple(shape) or len(shape) not in (1, 2):
-            raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(sizes)} instead")
-        scales = None if isinstance(tensor, TorchTensor) else _scales(name, tensor, shape)
+        view = tensor.values.__array_interface__
+        if view["typestr"] != _WORDS.get(tensor.dtype) or view.get("strides") is not None:
+            raise NativeError(f"tensor {name!r} must be contiguous, in one of {', '.join(_TYPES)}")
+        found = view["shape"]
+        if found != tuple(shape) or len(shape) not in (1, 2):
+            raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(found)} instead")
         rows, columns = (1, *shape) if len(shape) == 1 else shape
-        return cls(address, _TYPES[kind], rows, columns, scales)
+        return cls(view["data"][0], _TYPES[tensor.dtype], rows, columns, _scales(name, tensor, shape))
 
     def part(self, first: int) -> TensorRows:
         """The rows from `first` on, for the library."""
@@ -131,7 +102,7 @@ class TensorReader:
     def __init__(self, weights: Weights, shapes: Mapping[str, Sequence[int]]) -> None:
         self._weights, self._shapes = weights, shapes
         self._name = ""
-        self._tensor: ArrayTensor | TorchTensor | None = None
+        self._tensor: ArrayTensor | None = None
         self._block: Block | None = None
         self._blocks: Iterator[ArrayTensor] = iter(())
         self.error: BaseException | None = None
@@ -168,18 +139,6 @@ class TensorReader:
 
 def _shape(shape: Sequence[int]) -> TensorRows:
     return TensorRows(rows=math.prod(shape[:-1]), columns=shape[-1])
-
-
-def _of_torch(tensor: TorchTensor) -> _Place | None:
-    kind = str(tensor.dtype).removeprefix("torch.")
-    readable = kind in _TYPES and str(tensor.device) == "cpu" and tensor.is_contiguous()
-    return (tensor.data_ptr(), kind, tensor.shape) if readable else None
-
-
-def _of_array(tensor: ArrayTensor) -> _Place | None:
-    view = tensor.values.__array_interface__
-    readable = view["typestr"] == _WORDS.get(tensor.dtype) and view.get("strides") is None
-    return (view["data"][0], tensor.dtype, view["shape"]) if readable else None
 
 
 def _scales(name: str, tensor: ArrayTensor, shape: Sequence[int]) -> int | None:

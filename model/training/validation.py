@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoint.self_test import SelfTestSentence, find_self_test
+from model.checkpoint.weights_writer import stored
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
@@ -203,7 +204,7 @@ def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -
 
 
 def _native(network: Transformer, never_produced: Collection[int]) -> ValidationDecoder:
-    weights = dict(network.named_parameters())
+    weights = {name: stored(name, parameter) for name, parameter in network.named_parameters()}
     factory = native_factory(network.config, weights, "float32", never_produced=never_produced)
     num_engines = min(available_cores(), torch.get_num_threads())
     return ValidationDecoder("native float32", [factory.make() for _ in range(num_engines)])

@@ -4,11 +4,14 @@ import shutil
 
 import pytest
 
+from model.checkpoint.weights import StoredTensor
+from model.checkpoint.weights_writer import stored
 from model.decoding.engine import DecodingEngine
 from model.decoding.native_runner import NativeNetwork, NativeRunner
 from model.errors import NativeError
 from model.native.binding import Library, load_library, runnable_variants
 from model.native.build import VARIANTS, build
+from model.native.shared_weights import SharedMemory
 from model.network.transformer import Transformer
 
 HAS_COMPILER = any(map(shutil.which, ("c++", "g++", "clang++")))
@@ -44,6 +47,23 @@ def fastest_library() -> Library:
     return native_library(runnable[0] if runnable else next(iter(VARIANTS)))
 
 
+def stored_weights(network: Transformer) -> dict[str, StoredTensor]:
+    """The weights of a network under all of their names, as a checkpoint has them."""
+    return {name: stored(name, tensor) for name, tensor in network.state_dict().items()}
+
+
+def native_network(
+    network: Transformer,
+    precision: str = "float32",
+    *,
+    library: Library | None = None,
+    memory: SharedMemory | None = None,
+) -> NativeNetwork:
+    """A network with these weights in a library, by default the one that the service would take."""
+    chosen = library or fastest_library()
+    return NativeNetwork(network.config, stored_weights(network), precision, library=chosen, memory=memory)
+
+
 def engine_over(network: NativeNetwork, **bounds: int) -> DecodingEngine:
     """An engine with a session of its own."""
     return DecodingEngine(NativeRunner(network, max_rows=256, max_positions=8192), network.config, **bounds)
@@ -53,5 +73,4 @@ def native_engine(
     network: Transformer, *, library: Library | None = None, precision: str = "float32", **bounds: int
 ) -> DecodingEngine:
     """An engine that computes with these weights natively."""
-    weights, chosen = network.state_dict(), library or fastest_library()
-    return engine_over(NativeNetwork(network.config, weights, precision, library=chosen), **bounds)
+    return engine_over(native_network(network, precision, library=library), **bounds)

@@ -9,7 +9,7 @@ import torch
 
 from model.decode_request import DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
-from model.decoding.native_runner import NativeNetwork, NativeRunner
+from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result, Runner
@@ -21,7 +21,7 @@ from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens
 from tests.model.decoding.test_equivalence_reference import many_requests
-from tests.model.native_library import fastest_library, native_library
+from tests.model.native_library import fastest_library, native_library, native_network
 from tests.model.shortlists import shortlist_of, small_shortlist
 
 
@@ -62,7 +62,7 @@ def native_runner(
     network: Transformer, library: Library | None = None, precision: str = "float32"
 ) -> NativeRunner:
     chosen = library or fastest_library()
-    native = NativeNetwork(network.config, network.state_dict(), precision, library=chosen)
+    native = native_network(network, precision, library=chosen)
     return NativeRunner(native, max_rows=256, max_positions=8192)
 
 

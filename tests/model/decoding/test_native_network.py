@@ -1,49 +1,44 @@
 import gc
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
-from model.checkpoint.weights import StorageType, StoredTensor
+from model.checkpoint.weights import StoredTensor
 from model.decoding.native_runner import NativeNetwork
 from model.errors import NativeError
 from model.native.binding import Library
-from model.native.tensors import Weights
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.native_library import engine_over, native_engine, native_library, needs_native
+from tests.model.native_library import (
+    engine_over,
+    native_engine,
+    native_library,
+    native_network,
+    needs_native,
+    stored_weights,
+)
 from tests.model.tiny_networks import tiny_config, tiny_network
 
-ROUNDED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-
-def stored(tensor: torch.Tensor, dtype: StorageType) -> StoredTensor:
-    """As a checkpoint's file holds it."""
-    words = tensor.to(ROUNDED[dtype])
-    return StoredTensor((words.view(torch.uint16) if dtype == "bfloat16" else words).numpy(), dtype)
-
-
-@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_weights_may_come_from_a_checkpoint_in_any_type_it_stores(
-    dtype: StorageType, library: Library
+    dtype: torch.dtype, library: Library
 ) -> None:
     torch_network = lively_network(2)
     with torch.no_grad():
         for parameter in torch_network.parameters():
-            parameter.copy_(parameter.to(ROUNDED[dtype]))
-    weights = {name: stored(tensor, dtype) for name, tensor in torch_network.state_dict().items()}
+            parameter.copy_(parameter.to(dtype))
     requests = [request(source) for source in sentences(4, 7)]
     expected = native_engine(torch_network, library=library).decode(requests)
-    network = NativeNetwork(torch_network.config, weights, library=library)
-    assert engine_over(network).decode(requests) == expected
+    assert native_engine(torch_network.to(dtype), library=library).decode(requests) == expected
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_int8_weights_are_taken_as_they_are(precision: str, library: Library) -> None:
     torch_network = lively_network(2, tie="all")
-    weights = {name: stored(tensor, "float32") for name, tensor in torch_network.state_dict().items()}
+    weights = stored_weights(torch_network)
     for name, tensor in torch_network.state_dict().items():
         if tensor.dim() == 2:
             weights[name] = StoredTensor.rounded(tensor.numpy().copy(), "int8")
@@ -56,17 +51,9 @@ def test_int8_weights_are_taken_as_they_are(precision: str, library: Library) ->
         assert_same(ours, theirs)
 
 
-def test_int8_weights_need_a_scale_for_each_row(library: Library) -> None:
-    network = tiny_network()
-    weights = {name: stored(tensor, "float32") for name, tensor in network.state_dict().items()}
-    lacking = StoredTensor(np.zeros((29, 16), np.int8), "int8", np.zeros(28, np.float32))
-    with pytest.raises(NativeError, match=r"'output\.weight' must have a float32 scale for each row"):
-        NativeNetwork(network.config, weights | {"output.weight": lacking}, library=library)
-
-
 def test_tied_weights_are_needed_once(library: Library) -> None:
     torch_network = lively_network(tie="all", output_bias=True)
-    weights = dict(torch_network.state_dict())
+    weights = stored_weights(torch_network)
     del weights["output.weight"], weights["target_embedding.tokens.weight"]
     engine = engine_over(NativeNetwork(torch_network.config, weights, library=library))
     requests, reference = [request(source) for source in sentences(4, 7)], ReferenceDecoder(torch_network)
@@ -77,7 +64,7 @@ def test_tied_weights_are_needed_once(library: Library) -> None:
 def test_narrow_weights_occupy_less(library: Library) -> None:
     network = tiny_network(model_dim=64, ffn_dim=256)
     sizes = [
-        NativeNetwork(network.config, network.state_dict(), precision, library=library).weight_bytes
+        native_network(network, precision, library=library).weight_bytes
         for precision in ("float32", "bfloat16", "int8")
     ]
     assert sizes[0] > sizes[1] > sizes[2] > 0
@@ -98,9 +85,9 @@ def test_tiles_add_up_integers_as_vectors_do(model_dim: int) -> None:
 
 def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
     network = tiny_network(model_dim=64, num_decoder_layers=3)  # heads of 32 fill whole vectors
-    packed = NativeNetwork(network.config, network.state_dict(), library=library)
+    packed = native_network(network, library=library)
     assert packed.slot_bytes == 3 * 2 * 64 * 4
-    narrow = NativeNetwork(network.config, network.state_dict(), "int8", library=library)
+    narrow = native_network(network, "int8", library=library)
     assert narrow.slot_bytes <= packed.slot_bytes
 
 
@@ -122,46 +109,27 @@ def test_other_precisions_are_refused() -> None:
         NativeNetwork(tiny_config(), {}, "float16")
 
 
-def without(name: str) -> Callable[[dict[str, torch.Tensor]], Weights]:
-    return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
-
-
-def replaced(name: str, tensor: torch.Tensor) -> Callable[[dict[str, torch.Tensor]], Weights]:
-    return lambda weights: weights | {name: tensor}
-
-
 @needs_native
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("tensor", "words"),
     [
+        (None, "is missing"),
+        (StoredTensor(np.zeros((29, 15), np.float32), "float32"), r"must have shape \[29, 16\], but has"),
+        (StoredTensor(np.zeros((29, 16)), "float32"), "must be contiguous, in one of float32, bfloat16"),
+        (StoredTensor(np.zeros((16, 29), np.float32).T, "float32"), "must be contiguous"),
         (
-            without("encoder.layers.1.attention.query.weight"),
-            "'encoder.layers.1.attention.query.weight' is mi",
+            StoredTensor(np.zeros((29, 16), np.int8), "int8", np.zeros(28, np.float32)),
+            "must have a float32 scale for",
         ),
-        (
-            replaced("output.weight", torch.zeros(29, 15)),
-            r"'output.weight' must have shape \[29, 16\], but has",
-        ),
-        (replaced("output.weight", torch.zeros(29, 16, dtype=torch.float64)), "in one of float32, bfloat16"),
-        (replaced("output.weight", torch.zeros(16, 29).T), "must be contiguous"),
-        (replaced("output.weight", torch.zeros(29, 16, device="meta")), "on the CPU"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_by_name(
-    spoil: Callable[[dict[str, torch.Tensor]], Weights], words: str
-) -> None:
+def test_weights_that_do_not_fit_are_refused_by_name(tensor: StoredTensor | None, words: str) -> None:
     network = tiny_network()
-    with pytest.raises(NativeError, match=words):
-        NativeNetwork(network.config, spoil(dict(network.state_dict())))
-
-
-@needs_native
-def test_stored_weights_must_lie_in_one_piece() -> None:
-    network = tiny_network()
-    weights = {name: stored(tensor, "float32") for name, tensor in network.state_dict().items()}
-    strided = StoredTensor(np.zeros((16, 29), np.float32).T, "float32")
-    with pytest.raises(NativeError, match=r"'output\.weight' must be contiguous"):
-        NativeNetwork(network.config, weights | {"output.weight": strided})
+    weights = stored_weights(network)
+    del weights["output.weight"]
+    given = {} if tensor is None else {"output.weight": tensor}
+    with pytest.raises(NativeError, match=f"'output.weight' {words}"):
+        NativeNetwork(network.config, weights | given)
 
 
 @needs_native

@@ -19,14 +19,14 @@ from model.network.transformer import Transformer
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import uniform
 from tests.model.decoding.test_equivalence_reference import STRATEGIES, many_requests
-from tests.model.native_library import engine_over, fastest_library, native_engine, needs_native
+from tests.model.native_library import engine_over, native_engine, native_network, needs_native
 from tests.model.tiny_networks import T5, tiny_network
 
 UNTIL_ONE_FINISHES = 1000
 
 
 def native_runner(network: Transformer, **options: object) -> NativeRunner:
-    native = NativeNetwork(network.config, network.state_dict(), library=fastest_library())
+    native = native_network(network)
     return NativeRunner(native, max_rows=256, max_positions=8192, **options)  # type: ignore[arg-type]
 
 
@@ -91,7 +91,7 @@ def test_one_broken_logit_is_enough(logit: float, token: int) -> None:
 @needs_native
 def test_reserved_and_forbidden_ids_are_never_produced_and_unknown_ones_do_no_harm() -> None:
     network = lively_network(vocab_multiple=64)
-    native = NativeNetwork(network.config, network.state_dict(), library=fastest_library())
+    native = native_network(network)
     runner = NativeRunner(native, max_rows=64, max_positions=4096, never_produced=[7, 8])
     produced: set[int] = set()
     for seed, source in enumerate(sentences(*[5] * 20)):
@@ -114,7 +114,7 @@ def test_ids_that_are_none_cannot_be_forbidden(token: int) -> None:
 @pytest.mark.parametrize("number", [0, 2**31])
 def test_bounds_below_one_or_beyond_32_bits_are_refused(bound: str, number: int) -> None:
     network = lively_network()
-    native = NativeNetwork(network.config, network.state_dict())
+    native = native_network(network)
     bounds = {"max_rows": 1, "max_positions": 100} | {bound: number}
     with pytest.raises(ConfigError, match=bound):
         NativeRunner(native, **bounds)
@@ -179,7 +179,7 @@ def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
 @pytest.fixture(scope="module")
 def network() -> NativeNetwork:
     torch_network = lively_network(2)
-    return NativeNetwork(torch_network.config, torch_network.state_dict(), library=fastest_library())
+    return native_network(torch_network)
 
 
 def admitted(config: TransformerConfig, *lengths: int, **options: object) -> list[Sentence]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.decode_request import DecodeRequest
-from model.decoding.native_runner import NativeNetwork, NativeRunner
+from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Progress, Runner
@@ -18,7 +18,7 @@ from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
 from tests.model.decoding.test_equivalence_reference import option_sets
-from tests.model.native_library import needs_native
+from tests.model.native_library import native_network, needs_native
 
 NETWORK = lively_network(7)
 REFERENCE = ReferenceDecoder(NETWORK)
@@ -35,7 +35,7 @@ def static_runner(max_positions: int) -> Runner:
 
 
 def native_runner(max_positions: int) -> Runner:
-    network = NativeNetwork(NETWORK.config, NETWORK.state_dict())
+    network = native_network(NETWORK)
     return NativeRunner(network, max_rows=64, max_positions=max_positions)
 
 

@@ -5,11 +5,12 @@
 
 import re
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.checkpoint.weights import StoredTensor
 from model.config import TransformerConfig
 from model.decoding.factory import torch_engine
 from model.decoding.native_runner import LONGEST_INT8_SUM, NativeNetwork
@@ -18,7 +19,13 @@ from model.native.binding import runnable_variants
 from model.network.parameters import parameter_shapes
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import request
-from tests.model.native_library import engine_over, native_library, needs_native
+from tests.model.native_library import (
+    engine_over,
+    native_library,
+    native_network,
+    needs_native,
+    stored_weights,
+)
 from tests.model.tiny_networks import randomised, tiny_config
 
 pytestmark = needs_native
@@ -66,7 +73,7 @@ def configs(draw: st.DrawFn) -> TransformerConfig:
 
 
 @st.composite
-def damages(draw: st.DrawFn, config: TransformerConfig) -> tuple[str, torch.Tensor | None]:
+def damages(draw: st.DrawFn, config: TransformerConfig) -> tuple[str, StoredTensor | None]:
     """The name of a tensor that the library reads, and what stands in its place; None if nothing does."""
     shapes = parameter_shapes(config)
     name = draw(st.sampled_from(sorted(shapes)))
@@ -75,20 +82,20 @@ def damages(draw: st.DrawFn, config: TransformerConfig) -> tuple[str, torch.Tens
     if kind == "missing":
         return name, None
     if kind == "deeper":
-        return name, torch.zeros(1, *shape)
+        return name, StoredTensor(np.zeros((1, *shape), np.float32), "float32")
     if kind == "float64":
-        return name, torch.zeros(shape, dtype=torch.float64)
+        return name, StoredTensor(np.zeros(shape), "float32")
     if kind == "strided":
-        return name, torch.zeros(*shape, 2)[..., 0]
+        return name, StoredTensor(np.zeros((*shape, 2), np.float32)[..., 0], "float32")
     place = draw(st.integers(0, len(shape) - 1))
     shape[place] += 1 if kind == "larger" else -1
-    return name, torch.zeros(shape)
+    return name, StoredTensor(np.zeros(shape, np.float32), "float32")
 
 
 @given(config=configs(), precision=st.sampled_from(PRECISIONS), variant=st.sampled_from(runnable_variants()))
 def test_any_network_translates(config: TransformerConfig, precision: str, variant: str) -> None:
     torch_network = randomised(Transformer(config))
-    network = NativeNetwork(config, torch_network.state_dict(), precision, library=native_library(variant))
+    network = native_network(torch_network, precision, library=native_library(variant))
     asked = [request((4, config.eos_id, 3), max_length=4, strategy="beam", beam_size=2)]
     (found,) = engine_over(network).decode(asked)[0]
     assert all(0 <= token < config.target_vocab_size for token in found.token_ids)
@@ -101,7 +108,7 @@ def test_any_network_translates(config: TransformerConfig, precision: str, varia
 def test_a_tensor_of_another_kind_is_named(
     data: st.DataObject, config: TransformerConfig, precision: str
 ) -> None:
-    weights = Transformer(config).state_dict()
+    weights = stored_weights(Transformer(config))
     name, damaged = data.draw(damages(config))
     weights.pop(name)
     if damaged is not None:

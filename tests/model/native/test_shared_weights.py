@@ -18,7 +18,13 @@ from model.native.shared_weights import SharedMemory, SharedWeights, WeightsHold
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from tests.model.decoding.networks import lively_network, request, sentences
-from tests.model.native_library import engine_over, native_engine, needs_native
+from tests.model.native_library import (
+    engine_over,
+    native_engine,
+    native_network,
+    needs_native,
+    stored_weights,
+)
 from tests.model.tiny_networks import FAMILY_FEATURES, T5, tiny_config, tiny_network
 from tests.model.weights_holder import answering_holder, wait_until
 from tests.tiny import tiny_card
@@ -63,7 +69,7 @@ def test_what_another_process_has_packed_gives_the_same_tokens(
     network = lively_network(**variant)
     requests = [request(source) for source in sentences(4, 7, 2)]
     expected = native_engine(network, library=library, precision=precision).decode(requests)
-    for weights in (network.state_dict(), {}):  # the second network reads no tensor
+    for weights in (stored_weights(network), {}):  # the second network reads no tensor
         memory = opened(shared)
         native = NativeNetwork(network.config, weights, precision, library=library, memory=memory)
         assert engine_over(native).decode(requests) == expected
@@ -77,7 +83,7 @@ def test_what_another_process_has_packed_gives_the_same_tokens(
 def test_a_published_file_cannot_be_changed(shared: SharedWeights) -> None:
     network = tiny_network()
     memory = opened(shared)
-    native = NativeNetwork(network.config, network.state_dict(), memory=memory)
+    native = native_network(network, memory=memory)
     for change in (lambda file: os.pwrite(file, b"x", 0), lambda file: os.ftruncate(file, 0)):
         with pytest.raises(PermissionError):
             change(memory.descriptor)
@@ -88,7 +94,7 @@ def test_a_published_file_cannot_be_changed(shared: SharedWeights) -> None:
 @pytest.mark.parametrize("what", ["network", "precision", "library"])
 def test_weights_of_another_network_or_library_are_refused(what: str, shared: SharedWeights) -> None:
     network = tiny_network()
-    packed = NativeNetwork(network.config, network.state_dict(), memory=opened(shared))
+    packed = native_network(network, memory=opened(shared))
     config = tiny_config(norm_epsilon=0.25) if what == "network" else network.config
     precision = "int8" if what == "precision" else packed.precision
     library = copy.copy(packed.binding)
@@ -105,7 +111,7 @@ def test_a_file_of_another_size_is_refused(shared: SharedWeights) -> None:
     memory = opened(shared)
     os.ftruncate(memory.descriptor, 4096)
     with pytest.raises(NativeError, match=r"must have \d+ bytes, but have 4096 instead"):
-        NativeNetwork(network.config, network.state_dict(), memory=memory)
+        native_network(network, memory=memory)
     memory.close()
 
 

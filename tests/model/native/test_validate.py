@@ -17,7 +17,7 @@ from model.native.binding import (
     freed_with,
 )
 from tests.model.decoding.networks import EOS, lively_network
-from tests.model.native_library import fastest_library, needs_native
+from tests.model.native_library import native_network, needs_native
 
 pytestmark = needs_native
 GREEDY, BEAM = 0, 1
@@ -26,7 +26,7 @@ GREEDY, BEAM = 0, 1
 @pytest.fixture(scope="module")
 def network() -> NativeNetwork:
     torch_network = lively_network(2, max_positions=32)
-    return NativeNetwork(torch_network.config, torch_network.state_dict(), library=fastest_library())
+    return native_network(torch_network)
 
 
 class Session:
