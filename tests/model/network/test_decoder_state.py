@@ -2,18 +2,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
 
 from model.decoding.pytorch.batch_state import BatchState
 from model.decoding.pytorch.running_batch import SlotLengths
 from model.errors import TextTooLongError
 from model.network.decoder_state import (
-    FIRST_KV_SLOT,
     ZERO_KV_SLOT,
     DecoderState,
     SlotTensors,
-    StepShape,
-    StepView,
 )
 from model.network.transformer import Transformer
 from tests.model.decoding.slots import empty_state
@@ -37,28 +33,6 @@ def state() -> DecoderState:
     return state
 
 
-def keys(state: DecoderState, length: int = 2) -> list[Tensor]:
-    """Each layer's keys so far, (N, K, H, length, D)."""
-    index = state.block_table_NKC[..., :length].flatten(0, 1)
-    return [layer.read(index)[0].unflatten(0, (-1, WIDTH)).clone() for layer in state.pool.layers]
-
-
-def test_a_new_state_holds_nothing_yet() -> None:
-    state = begun(tiny_network())
-    assert state.positions_N.tolist() == [0] * SLOTS
-    assert (state.block_table_NKC == ZERO_KV_SLOT).all()
-    assert state.exact_shape() == StepShape(SLOTS, 1, 5)
-    for layer in keys(state):
-        assert not layer.any()
-
-
-def test_every_kv_slot_belongs_to_one_hypothesis_or_source() -> None:
-    state = begun(tiny_network())
-    kv_slots = [*state.target_kv_NKC.flatten().tolist(), *state.source_kv_NS.flatten().tolist()]
-    assert len(set(kv_slots)) == len(kv_slots) == state.pool.num_kv_slots
-    assert min(kv_slots) == FIRST_KV_SLOT
-
-
 def test_a_sentence_sees_no_source_of_the_one_before_in_its_slot() -> None:
     """A mask would not do: NaN times a weight of 0 is NaN."""
     state = begun(tiny_network())
@@ -72,36 +46,12 @@ def test_a_sentence_sees_no_source_of_the_one_before_in_its_slot() -> None:
     ]
 
 
-def test_reorder_gives_each_hypothesis_the_past_of_its_parent(state: DecoderState) -> None:
-    before = keys(state)
-    state.reorder(torch.tensor([[1, 0], [0, 0], [1, 1]]), 2)
-    for old, new in zip(before, keys(state), strict=True):
-        assert torch.equal(new[0], old[0, [1, 0]])
-        assert torch.equal(new[1], old[1, [0, 0]])
-        assert torch.equal(new[2], old[2, [1, 1]])
-
-
 def test_reorder_moves_no_key(state: DecoderState) -> None:
     before = [layer.tensors[0].clone() for layer in state.pool.layers]
     state.reorder(torch.tensor([[1, 0]] * SLOTS), 2)
     for layer, old in zip(state.pool.layers, before, strict=True):
         now = layer.tensors[0]
         torch.testing.assert_close(now, old, rtol=0, atol=0, equal_nan=True)  # some were never written
-
-
-def test_hypotheses_that_continue_one_parent_write_apart(state: DecoderState) -> None:
-    state.reorder(torch.zeros(SLOTS, WIDTH, dtype=torch.int64), 2)
-    view = StepView(state, StepShape(SLOTS, 3, 5))
-    assert len(view.written.unique()) == SLOTS * WIDTH
-
-
-def test_a_moved_slot_is_whole(state: DecoderState) -> None:
-    before, sources = keys(state), [layer.read(state.source_kv_NS[2:])[0] for layer in state.pool.layers]
-    state.move(torch.tensor([2]), torch.tensor([0]))
-    for old, new in zip(before, keys(state), strict=True):
-        assert torch.equal(new[0], old[2])
-    for layer, old in zip(state.pool.layers, sources, strict=True):
-        assert torch.equal(layer.read(state.source_kv_NS[:1])[0], old)
 
 
 def test_a_frozen_slot_writes_none_of_its_kv_slots(state: DecoderState) -> None:

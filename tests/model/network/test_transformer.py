@@ -11,15 +11,6 @@ from tests.model.tiny_networks import TARGET_VOCAB, ids, started, tiny_network
 UNBOUNDED = pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
-@pytest.mark.parametrize(("source", "target"), [(7, 11), (11, 7), (1, 1)])
-@torch.inference_mode()
-def test_source_and_target_may_differ_in_length(positions: str, source: int, target: int) -> None:
-    logits = tiny_network(positions=positions)(ids(2, source), ids(2, target))
-    assert logits.shape == (2, target, TARGET_VOCAB)
-    assert logits.isfinite().all()
-
-
 @torch.inference_mode()
 def test_an_encoder_alone() -> None:
     network = tiny_network(num_decoder_layers=0)
@@ -73,26 +64,6 @@ def test_token_embeddings_are_scaled_only_when_asked(scaled: bool) -> None:
     network = tiny_network(positions="rotary", scale_embeddings=scaled)
     factor = 4.0 if scaled else 1.0
     assert_close(network.source_embedding(ids(2, 5)), factor * network.source_embedding.tokens(ids(2, 5)))
-
-
-@torch.inference_mode()
-def test_the_norm_after_the_embedding_takes_the_whole_sum() -> None:
-    network = tiny_network(positions="learned", embedding_norm=True)
-    embedding = network.source_embedding
-    added = embedding.tokens(ids(2, 5)) * 4 + embedding.positions.weight[:5]
-    assert_close(embedding(ids(2, 5)), embedding.norm(added))
-
-
-@pytest.mark.parametrize("norm_position", ["pre", "post"])
-@torch.inference_mode()
-def test_the_final_norm_is_the_last_thing_in_each_stack(norm_position: str) -> None:
-    network = tiny_network(final_norm=True, norm_position=norm_position)
-    for stack in (network.encoder, network.decoder):
-        stack.norm.weight.zero_()
-        stack.norm.bias.fill_(3.0)
-    encoder_output = network.encode(ids(2, 5))
-    assert torch.equal(encoder_output.states_NSM, torch.full((2, 5, 16), 3.0))
-    assert torch.equal(network.decode(ids(2, 6), encoder_output), torch.full((2, 6, 16), 3.0))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
