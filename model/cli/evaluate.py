@@ -116,8 +116,8 @@ class TextOptions:
         from model.text.detection import are_exchanged
 
         turned = text.reversed()
-        samples = ("\n".join(text.sources[:_SAMPLE_LINES]), "\n".join(turned.sources[:_SAMPLE_LINES]))
-        return turned if are_exchanged(samples, (source, target)) else text
+        pairs = zip(text.sources, turned.sources, strict=True)
+        return turned if are_exchanged(pairs, (source, target)) else text
 
     def _read_aligned(self, source_file: str, reference_files: Sequence[str]) -> EvaluationText:
         texts = [self._read_pairs(source_file, _SIDES, target_path=file) for file in reference_files]

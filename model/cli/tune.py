@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,8 +151,7 @@ def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCa
     for pair, file in corpora:
         source, target = named_languages(card, pair)
         corpus = CorpusConfig(path=file, source_language=source, target_language=target, bidirectional=True)
-        first, second = zip(*islice(read_pairs(corpus), _SAMPLE_LINES), strict=True)
-        if are_exchanged(("\n".join(first), "\n".join(second)), (source, target)):
+        if are_exchanged(read_pairs(corpus), (source, target)):
             corpus = dataclasses.replace(corpus, source_language=target, target_language=source)
         columns.append(corpus)
     return [text for text in held_out_texts(columns, limit or 0) if text.direction in card.pairs]

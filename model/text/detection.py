@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
 _SAMPLE = 2000
+_SAMPLE_PAIRS = 200
 # Evidence for a language that no checkpoint reads, in nats, by logistic regression on 7,000 texts: for a
 # nat of likeness by trigrams, a common word of the likeliest loaded language, another word, a nat of rarity
 # in that language of a word that is common in the foreign one, and for a foreign letter, which says less in
@@ -336,12 +337,12 @@ def has_statistics() -> bool:
     return True
 
 
-def are_exchanged(samples: tuple[str, str], languages: tuple[str, str]) -> bool:
+def are_exchanged(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> bool:
     """Returns whether two columns of text are clearly in each other's language; False without statistics."""
     if not has_statistics():
         return False
-    detector = LanguageDetector(languages)
-    guesses = [detector.detect(sample)[0] for sample in samples]
+    detector, first = LanguageDetector(languages), list(islice(pairs, _SAMPLE_PAIRS))
+    guesses = [detector.detect("\n".join(pair[side] for pair in first))[0] for side in (0, 1)]
     return all(
         guess.language == other and guess.confidence > 0.9
         for guess, other in zip(guesses, reversed(languages), strict=True)

@@ -338,8 +338,8 @@ class _Epochs:
         dropout: PieceDropouts,
         is_for_gpu: bool,
     ) -> None:
-        self._sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
-        self._targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
+        self._sources = VariedRows(dataset.sources, dropout.source)
+        self._targets = VariedRows(dataset.targets, dropout.target)
         longest = int((self._sources.lengths + self._targets.lengths).max())
         needed = f"at least {longest}, which the longest pair takes"
         require(longest <= config.max_tokens, "batches.max_tokens", needed, config.max_tokens)

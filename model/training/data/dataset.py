@@ -168,8 +168,8 @@ class PairDataset:
 
     Attributes:
         index: Origin of the pairs, and what was dropped.
-        source_lengths: Tokens of each source, shape (pairs,).
-        target_lengths: Tokens of each target, shape (pairs,).
+        sources: The sources.
+        targets: The targets.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -180,30 +180,20 @@ class PairDataset:
         """
         try:
             self.index = read_index(folder)
-            self._sources = TokenStore(folder, SOURCE, self.index.source_vocab_size)
-            self._targets = TokenStore(folder, TARGET, self.index.target_vocab_size)
+            self.sources = TokenStore(folder, SOURCE, self.index.source_vocab_size)
+            self.targets = TokenStore(folder, TARGET, self.index.target_vocab_size)
             self._section_numbers = np.fromfile(folder / SECTIONS_FILE, dtype=SECTION_DTYPE)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CorpusError(f"{folder}: holds no tokenised corpus ({error})") from error
-        self.source_lengths = self._sources.lengths
-        self.target_lengths = self._targets.lengths
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self.sources)
 
     @property
     def weights(self) -> npt.NDArray[np.float64]:
         """Draws of each pair in an epoch, shape (pairs,)."""
         weights: npt.NDArray[np.float64] = np.array([section.weight for section in self.index.sections])
         return weights[self._section_numbers]
-
-    def source_rows(self, indices: Indices) -> Rows:
-        """The sources with these indices."""
-        return self._sources.rows(indices)
-
-    def target_rows(self, indices: Indices) -> Rows:
-        """The targets with these indices."""
-        return self._targets.rows(indices)
 
 
 def read_index(folder: Path) -> DatasetIndex:

@@ -28,7 +28,6 @@ from model.training.train_config import TrainConfig
 logger = logging.getLogger(__name__)
 
 _ANY_LENGTH = 2**31
-_SAMPLE_PAIRS = 50
 _LEAST_HELD_OUT, _MOST_HELD_OUT = 50, 1000
 _AS_IT_IS = CleaningConfig(
     max_length_tokens=_ANY_LENGTH,
@@ -155,8 +154,7 @@ def text_fingerprints(config: TrainConfig, folder: RunFolder) -> dict[str, str]:
 def _warn_of_exchange(corpus: CorpusConfig) -> None:
     """Warns if the sides of a corpus are clearly in each other's language."""
     languages = (corpus.source_language, corpus.target_language)
-    first = list(islice(read_pairs(corpus), _SAMPLE_PAIRS))
-    if are_exchanged(("\n".join(s for s, _ in first), "\n".join(t for _, t in first)), languages):
+    if are_exchanged(read_pairs(corpus), languages):
         looks, given = " into ".join(reversed(languages)), " into ".join(languages)
         logger.warning("%s: looks like %s, but is given as %s", corpus.path, looks, given)
 
@@ -195,6 +193,6 @@ def one_pass(pairs: PairDataset | None, max_tokens: int, device: torch.device) -
     """All pairs once, as batches on a device; a longer pair raises the budget."""
     if pairs is None:
         return []
-    longest = int((pairs.source_lengths + pairs.target_lengths).max())
+    longest = int((pairs.sources.lengths + pairs.targets.lengths).max())
     stream = BatchStream(pairs, BatchConfig(max_tokens=max(max_tokens, longest), prefetch=0), seed=0)
     return [next(stream).to(device) for _ in range(stream.num_batches())]

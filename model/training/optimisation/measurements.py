@@ -168,7 +168,7 @@ def expected_minutes(
     run, weights = config.run, pairs.weights
     epochs = min(run.max_epochs or math.inf, (run.max_steps or math.inf) / updates_per_epoch)
     lengths = (
-        float(np.average(sides, weights=weights)) for sides in (pairs.source_lengths, pairs.target_lengths)
+        float(np.average(sides, weights=weights)) for sides in (pairs.sources.lengths, pairs.targets.lengths)
     )
     passes = 2 if config.objective.r_drop else 1
     operations = passes * float(weights.sum()) * operations_of_pair(shape, *lengths)

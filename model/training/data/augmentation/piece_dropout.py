@@ -1,7 +1,7 @@
 """Piece dropout: segments the same text differently in every epoch, for a whole batch at once."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from heapq import nlargest
 from itertools import pairwise
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from model.decoding.sentence import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
 from model.text.tokenizer import Tokenizer
 from model.training.config_sections import BatchConfig
-from model.training.data.dataset import Indices, Lengths, Rows
+from model.training.data.dataset import Indices, Lengths, Rows, TokenStore
 
 ScoredPieces = Mapping[int, tuple[str, float]]
 """SentencePiece's pieces and their scores by id, without special pieces and bytes."""
@@ -187,24 +187,21 @@ class VariedRows:
     """One side of a dataset, which piece dropout varies from epoch to epoch.
 
     Args:
-        read: Returns the sequences of some pairs.
-        lengths: Tokens of each sequence.
+        store: The sequences.
         dropout: None for no variation.
 
     Attributes:
         lengths: For planning batches; no sequence of a batch is longer than the longest of these.
     """
 
-    def __init__(
-        self, read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout | None
-    ) -> None:
-        self._read = read
+    def __init__(self, store: TokenStore, dropout: PieceDropout | None) -> None:
+        self._store = store
         self._dropout = dropout
-        self.lengths = lengths if dropout is None else _planned(read, lengths, dropout)
+        self.lengths = store.lengths if dropout is None else _planned(store, dropout)
 
     def rows(self, pairs: Indices, epoch: int) -> Rows:
         """The sequences of some pairs in an epoch."""
-        rows = self._read(pairs)
+        rows = self._store.rows(pairs)
         if self._dropout is None:
             return rows
         return self._dropout.cut(rows, pairs, epoch, int(self.lengths[pairs].max()))
@@ -214,11 +211,11 @@ class VariedRows:
         return self.lengths[pairs] if self._dropout is None else self.rows(pairs, epoch).lengths
 
 
-def _planned(read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout) -> Lengths:
+def _planned(store: TokenStore, dropout: PieceDropout) -> Lengths:
     """Typical lengths, at most that of the longest sequence, so that the network's bound holds."""
-    chunks = np.array_split(np.arange(len(lengths)), -(-len(lengths) // _ROWS_AT_ONCE))
-    typical = np.concatenate([dropout.typical_lengths(read(chunk)) for chunk in chunks])
-    planned: Lengths = np.ceil(typical).clip(max=lengths.max()).astype(np.int32)
+    chunks = np.array_split(np.arange(len(store)), -(-len(store) // _ROWS_AT_ONCE))
+    typical = np.concatenate([dropout.typical_lengths(store.rows(chunk)) for chunk in chunks])
+    planned: Lengths = np.ceil(typical).clip(max=store.lengths.max()).astype(np.int32)
     return planned
 
 

@@ -175,7 +175,7 @@ def test_a_process_with_a_gpu_and_its_neighbour_give_a_batch_one_shape(dataset: 
 
 def longest_of(dataset: PairDataset) -> tuple[int, int, int]:
     """Tokens of the longest source, the longest target and the longest pair."""
-    sources, targets = dataset.source_lengths, dataset.target_lengths
+    sources, targets = dataset.sources.lengths, dataset.targets.lengths
     return int(sources.max()), int(targets.max()), int((sources + targets).max())
 
 
@@ -185,7 +185,7 @@ def pairs_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
 
 def stored_pairs(dataset: PairDataset) -> list[tuple[list[int], list[int]]]:
     everything = np.arange(len(dataset))
-    sides = dataset.source_rows(everything), dataset.target_rows(everything)
+    sides = dataset.sources.rows(everything), dataset.targets.rows(everything)
     sources, targets = (rows(torch.from_numpy(side.padded(PAD))) for side in sides)
     return sorted(zip(sources, targets, strict=True))
 

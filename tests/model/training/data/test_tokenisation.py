@@ -199,10 +199,10 @@ def test_pairs_are_there_in_both_directions(
     assert len(dataset) == 2 * COUNT
     directions = [(section.source_language, section.target_language) for section in dataset.index.sections]
     assert directions == [("en", "fr"), ("fr", "en")]
-    source, target = dataset.source_rows(np.array([3])), dataset.target_rows(np.array([COUNT + 3]))
+    source, target = dataset.sources.rows(np.array([3])), dataset.targets.rows(np.array([COUNT + 3]))
     assert source.tokens[1:].tolist() == target.tokens.tolist()
-    assert source.lengths == dataset.source_lengths[3]
-    assert target.lengths == dataset.target_lengths[COUNT + 3]
+    assert source.lengths == dataset.sources.lengths[3]
+    assert target.lengths == dataset.targets.lengths[COUNT + 3]
     assert set(dataset.weights) == {2.0}
     assert dataset.index.kept == COUNT
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["pairs"]

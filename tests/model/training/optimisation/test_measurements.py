@@ -119,7 +119,7 @@ def test_the_expected_time_is_that_of_the_products_at_half_of_the_peak(
 ) -> None:
     pairs, shape = finished_run.data.pairs, finished_run.network.config
     config = tiny_run(tmp_path, run=limits)
-    lengths = float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())
+    lengths = float(pairs.sources.lengths.mean()), float(pairs.targets.lengths.mean())
     per_update = operations_of_pair(shape, *lengths) * len(pairs) / 10
     found = expected_minutes(config, shape, pairs, updates_per_epoch=10, peak=1e9)
     assert found == pytest.approx(updates * per_update / 0.5e9 / 60)
