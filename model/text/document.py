@@ -3,8 +3,9 @@
     gap sentence gap sentence … sentence gap
 
 Only sentences are translated. Gaps come back unchanged: white space, line breaks, invisible characters, emoji
-and list bullets at the edges of sentences, and text without letters (an enumeration's `1.`, `---`, 42, 🙂).
-A line break ends a sentence, unless the splitting says otherwise. Tags change nothing (`model.text.tags`).
+and list bullets at the edges of sentences, three dots before one and brackets around one, and text without
+letters (an enumeration's `1.`, `---`, 42, 🙂). A line break or tab ends a sentence, unless the splitting says
+otherwise. Tags change nothing (`model.text.tags`).
 """
 
 import dataclasses
@@ -22,11 +23,11 @@ from model.text.normalisation import INVISIBLE
 from model.text.tags import distributed, without_tags
 
 Splitting = Literal["sentences", "paragraphs", "across_lines", "none"]
-"""Where sentences end: at punctuation and line breaks; at punctuation and blank lines; only at punctuation;
-only at the end of the text."""
+"""Where sentences end: at punctuation, line breaks and tabs; at punctuation and blank lines; only at
+punctuation; only at the end of the text."""
 
 _LINE_BREAK = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"
-_LINE = re.compile(f"[^{_LINE_BREAK}]+")
+_LINE = re.compile(f"[^\t{_LINE_BREAK}]+")  # or a cell, where tabs divide a line
 _BREAK = re.compile(f"[{_LINE_BREAK}]")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 _PICTURES = (
@@ -43,7 +44,10 @@ _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
 # A sign, a box to tick, or a letter, but no abbreviation such as z. B., v. Chr. and p. 5.
 _BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z](?:\)|\.(?=\s(?![a-z\d]|\w{1,5}\.)))(?=\s)"
-_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET})*+")
+_ELLIPSIS = r"\.{3,}+|…++"
+_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET}|{_ELLIPSIS})*+")
+# A remark, whose brackets a network may lose.
+_BRACKETED = re.compile(r"\([^()]+\)|\[[^\[\]]+\]")
 
 _WINDOW = 1000
 """Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
@@ -66,6 +70,10 @@ _FRENCH_TITLE = re.compile(r"(?<!\w)(?:MM|Mmes?|Mlles?|Mgr|Me|Drs?|Pr|Profs?|Ft|
 # Max is also a name, and art a word: abbreviations precede a figure, or the letter of an article of law.
 _FRENCH_ABBREVIATION = re.compile(r"(?<!\w)(?:[Mm]ax|[Mm]in|[Ee]nv|[Tt]él|[Aa]rt)\.\s+\Z")
 _WORD = re.compile(r"[^\W\d_](?!\.)")
+_BEFORE_A_FIGURE = re.compile(
+    r"(?<!\w)(?:[Aa]pp?rox|[Ee]qs?|[Ff]igs|[Vv]ol|[Cc]hap|[Tt]el(?:éf)?|[Aa]pt|[Rr]éf"
+    r"|ene|feb|janv|févr|avr|juil|sept|oct|nov|déc)\.\s+\Z"
+)
 # Where a space is missing behind a full stop.
 _LAST_WORD = re.compile(r"(?:\A|[\s\"'“‘«(])[^\W\d_A-Z]{2,}[.]\Z")
 _NEW_WORD = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]*['’]?[a-zà-ÿ]*,? [^\W_]")
@@ -209,13 +217,17 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     start += _length(_LEADING, text[start:end])
     part = text[start:end]
     end -= _length(_TRAILING, part[::-1])
+    if _BRACKETED.fullmatch(text, start, end):
+        return _trimmed(text, start + 1, end - 1)
     return (start, end) if any(map(str.isalpha, text[start:end])) else None
 
 
 def _spaced(gap: str, *, is_first: bool, is_last: bool) -> str:
     """Returns a gap with spaces where it meets other sentences, and where it holds text itself."""
     if not any(map(str.isalpha, gap)):
-        return gap if is_first or is_last or any(map(str.isspace, gap)) else gap + " "
+        if is_first or is_last or any(map(str.isspace, gap)):
+            return gap
+        return f" {gap}" if gap.endswith(("(", "[")) else f"{gap} "
     before = "" if is_first or gap[0].isspace() else " "
     behind = "" if is_last or gap[-1].isspace() else " "
     return before + gap + behind
@@ -307,6 +319,7 @@ def _is_abbreviated(tail: str, head: str, language: str) -> bool:
     return bool(
         (language != "en" and _INITIAL.search(tail))
         or (language in _ORDINAL_LANGUAGES and _ORDINAL.search(tail))
+        or (head[0].isdigit() and _BEFORE_A_FIGURE.search(tail))
         or (language == "fr" and _FRENCH_TITLE.search(tail))
         or (language == "fr" and _FRENCH_ABBREVIATION.search(tail) and not _WORD.match(head))
     )

@@ -59,10 +59,10 @@ def test_long_texts_survive_too(text: str) -> None:
 
 
 def test_gap_sentence_gap() -> None:
-    document = Document.split("\ufeff  Hello there.  How are\tyou?\r\n\n\tFine. \n", "en")
-    assert document.sentences == ("Hello there.", "How are\tyou?", "Fine.")
-    assert document.gaps == ("\ufeff  ", "  ", "\r\n\n\t", " \n")
-    assert document.rebuild(["A", "B", "C"]) == "\ufeff  A  B\r\n\n\tC \n"
+    document = Document.split("\ufeff  Hello there.  Name\tAge\t5\r\n\n\tFine. \n", "en")
+    assert document.sentences == ("Hello there.", "Name", "Age", "Fine.")
+    assert document.gaps == ("\ufeff  ", "  ", "\t", "\t5\r\n\n\t", " \n")
+    assert document.rebuild(["A", "B", "C", "D"]) == "\ufeff  A  B\tC\t5\r\n\n\tD \n"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,14 @@ def test_enumerations_and_rules_stay_out_of_sentences() -> None:
         ("#⃣ One *️⃣", "One"),
         ("20 km", "20 km"),
         ("C#", "C#"),
+        ("...and then he left...", "and then he left..."),
+        ("- …so he left.", "so he left."),
+        ("../a, and .NET", "../a, and .NET"),
+        ("[Music playing] 🎵", "Music playing"),
+        ("([ laughs ])", "laughs"),
+        ("(a) and (b)", "(a) and (b)"),
+        ("[Click](here)", "[Click](here)"),
+        ("(He left.) Yes", "(He left.) Yes"),
     ],
 )
 def test_emoji_and_bullets_at_the_edges_stay_out_of_sentences(text: str, sentence: str) -> None:
@@ -159,6 +167,11 @@ def test_a_text_may_be_one_sentence(text: str, sentences: tuple[str, ...]) -> No
 def test_languages_with_spaces_get_them(source: str, target: str | None, expected: str) -> None:
     document = Document.split("好的。很好！ 再见。", source)
     assert document.rebuild(["One.", "Two!", "Three."], target_language=target) == expected
+
+
+def test_spaces_are_outside_of_brackets() -> None:
+    document = Document.split("好的。(笑)", "zh")
+    assert document.rebuild(["Good.", "laughs"], target_language="en") == "Good. (laughs)"
 
 
 def test_what_stays_a_sentence_of_the_text_gets_spaces_around_it() -> None:
@@ -262,6 +275,8 @@ def split(text: str, language: str) -> list[str]:
         ("en", ["Mr. Smith paid $3.50 at 5 p.m. on Monday. ", "Really? ", "(Yes.)"]),
         ("en", ["hello. ", "how are you? ", "fine"]),
         ("en", ['He said: "Stop!" and left. ', "We saw README.Md and x.org/?Q=1 there. ", "Wait!", "Stop!"]),
+        ("en", ["It is approx. 5 km, see Eq. 4 and vol. 3. ", "I have a tel. ", "Call."]),
+        ("fr", ["Le 5 janv. 2025, réf. 12. ", "Fin."]),
         ("fr", ["Le Dr. Martin et le Prof. Durand sont là. ", "Il y a max. 5 pains, art. L. 3."]),
         ("fr", ["Voici Max. ", "C'est de l'art. ", "Il dure 5 min. ", "À demain."]),
         ("en", ["We know P(A | B) well."]),
