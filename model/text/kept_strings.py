@@ -42,7 +42,7 @@ _FILES = (
 )
 _AMOUNT = rf"\d+(?:[.,'’]\d+){{0,12}}(?:{_S}\d{{3}}(?!\d)){{0,6}}(?:[.,]\d+)?"
 _CURRENCY = (
-    r"(?:(?:R|US|CA?|AU?|NZ|HK|S|MX)?[$€£¥₹₽₩₺₫₴₪฿₿¢]|(?-i:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|HKD|SGD"
+    r"(?:(?:R|US|CA?|AU?|NZ|HK|S|MX)?[$€£¥￥￡₹₽₩₺₫₴₪฿₿¢]|(?-i:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|HKD|SGD"
     "|BRL|MXN|SEK|NOK|DKK|PLN|CZK|HUF|RON|RUB|UAH|TRY|KRW|ZAR|BTC|zł|Kč|kr))"
 )
 _UNIT = (
@@ -109,7 +109,7 @@ _FROM_WORD_START = (
     rf"{_L}{{0,40}}[^\W\d_]\$(?:{_L}|\$){{0,40}}[^\W\d_]{_L}{{0,40}}",  # pa$$w0rd, but not US$70
     rf"(?-i:[A-Z](?:\+\+|#)){_E}|{_L}{{1,2}}(?:\+{_L}{{1,2}}){{1,4}}{_E}",  # C++, a+b
     rf"(?:{_KEYS})(?:\+{_L}{{1,12}}){{1,4}}{_E}",
-    rf"{_L}{{1,20}}\^(?:-?{_L}{{1,20}}|\{{[^{{}}\n]{{1,20}}\}})",
+    rf"{_L}{{1,20}}\^(?:-?{_L}{{1,20}}\^?|\{{[^{{}}\n]{{1,20}}\}})",
     rf"(?<![:;()])[:;]-?[()D](?![\w(])|##{_L}{{1,60}}##",
     rf"(?:(?<!-)--(?!{_INSERTION})[a-z]|{_L}(?=(?:{_L}|[.-]){{0,60}}=))(?:{_L}|[.-]){{0,60}}(?:=(?:{_L}|[.,/-]){{0,100}}{_L})?",
     rf"{_L}{{0,20}}[²³¹\u2070-\u209c]{_L}{{0,20}}",
@@ -121,8 +121,9 @@ _WITH_DIGITS = (
     rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_E}|(?:0x|U\+)[0-9a-f]+{_E}",
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?{_E}",
     rf"v?\d+(?:\.\d+){{1,3}}-?(?:alpha|beta|rc|dev|pre|[ab](?=\.?\d))\.?\d*{_E}|(?:\d{{1,3}}\.){{3}}\d{{1,3}}[:/]\d+{_E}",
-    rf"(?<![.,])(?:-?{_CURRENCY}{_S}?{_AMOUNT}(?:{_S}?(?:bn|[km]){_E})?)",
-    rf"(?<![.,])-?{_AMOUNT}(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
+    rf"(?<![.,])(?:-?{_CURRENCY}{_S}?{_AMOUNT}(?:[-–]{_CURRENCY}?{_AMOUNT})?(?:{_S}?(?:bn|[km]){_E})?)",
+    rf"(?<![.,])-?{_AMOUNT}(?:[-–]{_AMOUNT})?(?:[km]|bn)?{_S}?{_CURRENCY}{_E}",
+    r"\d{1,2}['′]\d{1,2}[\"″]",  # feet and inches
     rf"(?<![.,])\+?\(?\d{{1,4}}\)?(?:[ \u00a0./-]?(?:(?<=\D)|(?=\())\(?\d{{1,6}}\)?){{2,6}}{_E}(?![.,]?\d)",
     rf"(?<![.,:/])[-+±]?{_AMOUNT}(?:[-–/]{_AMOUNT})?(?:{_S}|(?=[%°‰a-zµΩ])){_UNIT}{_E}",
     rf"(?<![.,:/])\d{{1,3}}:\d{_E}(?![.,:/]\d)",  # a ratio; a time of day has two digits of minutes
@@ -150,7 +151,7 @@ _LETTER = re.compile(_L)
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
 _BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED_LETTER.pattern})")
-_OPENING = "([{<«‹\"'“„‘-–—/"
+_OPENING = "([{<«‹\"'“„‘-–—/（《「『：，、；。！？"  # full-width marks have no space behind them in any case
 _LONGEST = 400
 
 
