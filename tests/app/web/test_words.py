@@ -117,7 +117,8 @@ def test_a_document_that_cannot_be_read_is_said(page: Page, tmp_path: Path) -> N
     expect(page.locator("#status")).to_have_text(re.compile("ends in one of"))
 
 
-def test_a_browser_with_a_voice_speaks(page: Page, open_page: Open) -> None:
+def test_a_browser_with_a_voice_speaks(open_page: Open) -> None:
+    page = open_page()
     translated(page, "one")
     expect(page.locator("#listen")).to_be_hidden()
     page.context.add_init_script(VOICE)
