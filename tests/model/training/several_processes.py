@@ -8,8 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from select import select
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 from torch.distributed import TCPStore
@@ -19,7 +22,6 @@ from model.training.data import tokenisation
 from model.training.distributed.process_group import join_world
 from model.training.run import open_run
 from model.training.train_config import TrainConfig
-from tests.model.training.waiting import PATIENCE_SECONDS
 
 SMALL_CHUNK = 8
 """Several chunks of a small corpus, so that each process has some."""
@@ -42,48 +44,73 @@ def _items(table: dict[str, Any]) -> list[str]:
     return [f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None]
 
 
-class Ranks(NamedTuple):
-    """The processes of one world: their ids, and the process that forked them."""
+class Ranks:
+    """The processes of one world, used as a Popen.
 
-    parent: subprocess.Popen[str]
-    pids: list[int]
+    Args:
+        parent: The process that forked them, which answers once they have ended.
+        said: Where they write standard error.
+    """
+
+    def __init__(self, parent: subprocess.Popen[str], said: Path) -> None:
+        self._parent, self._said = parent, said
+        self._statuses: list[int] = []
+        self.pids: list[int] = self._answer()
+
+    def _answer(self) -> Any:
+        assert self._parent.stdout is not None
+        answer = self._parent.stdout.readline()
+        assert answer, f"the process that forks ranks has ended: {self._parent.wait()}"
+        return json.loads(answer)
 
     def outcome(self) -> tuple[list[int], str]:
-        """Exit statuses, and what all said on standard error."""
-        statuses, said = self.parent.communicate(timeout=PATIENCE_SECONDS)
-        return json.loads(statuses), said
+        """Exit statuses, and what all said on standard error, once all have ended."""
+        self._statuses = self._statuses or self._answer()
+        return self._statuses, self._said.read_text()
+
+    communicate = outcome
+
+    def poll(self) -> int | None:
+        if not self._statuses and not select([self._parent.stdout], [], [], 0)[0]:
+            return None
+        return self.outcome()[0][0]
+
+    def kill(self) -> None:
+        for pid in self.pids if self.poll() is None else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@cache
+def _parent() -> subprocess.Popen[str]:
+    """The process that forks the ranks of all worlds: it imports the trainer once, which takes a second."""
+    command = [sys.executable, "-m", __name__]
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(parent.communicate)
+    return parent
 
 
 @contextmanager
 def started(commands: Sequence[Sequence[str]]) -> Iterator[Ranks]:
     """Ranks of one world, one for each list of arguments of `run_rank`; none of them outlives the context.
 
-    They are forks of one process that has imported the trainer, which takes longer than a tiny training. As
-    under torchrun, they meet at a store of the process that starts them: its port is taken from the
+    As under torchrun, they meet at a store of the process that starts them: its port is taken from the
     beginning.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(len(commands))}
     shared = {**os.environ, **place, "TORCHELASTIC_USE_AGENT_STORE": "True", "OMP_NUM_THREADS": "1"}
-    parent = subprocess.Popen(
-        [sys.executable, "-m", __name__, json.dumps(commands)],
-        env=shared,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdout is not None
-    ids = parent.stdout.readline()
-    assert ids, parent.communicate()[1]
-    pids = json.loads(ids)
-    try:
-        yield Ranks(parent, pids)
-    finally:
-        for pid in pids if parent.poll() is None else ():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        parent.kill()
-        parent.communicate()
+    parent = _parent()
+    assert parent.stdin is not None
+    with TemporaryDirectory() as folder:
+        said = Path(folder) / "stderr"
+        click.echo(json.dumps([commands, shared, str(said)]), parent.stdin)
+        ranks = Ranks(parent, said)
+        try:
+            yield ranks
+        finally:
+            ranks.kill()
+            ranks.outcome()
 
 
 def outcome_of(commands: Sequence[Sequence[str]]) -> tuple[list[int], str]:
@@ -127,19 +154,22 @@ def run_rank(arguments: Sequence[str]) -> None:
             open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()
 
 
-def fork_ranks(commands: Sequence[Sequence[str]]) -> None:
-    """Print the ids of the ranks, and at their end their exit statuses; a rank returns when it has ended."""
+def fork_ranks(commands: Sequence[Sequence[str]], environment: dict[str, str], said: str) -> None:
+    """Print the ids of the ranks, and at their end their exit statuses; a rank ends with `SystemExit`."""
     pids = []
     for rank, arguments in enumerate(commands):
         pids.append(os.fork())
         if pids[-1] == 0:
-            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            os.environ.clear()
+            os.environ |= {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), sys.stderr.fileno())
             run_rank(arguments)
-            return
+            sys.exit()
     click.echo(json.dumps(pids))
     click.echo(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]))
 
 
 if __name__ == "__main__":
-    fork_ranks(json.loads(sys.argv[1]))
+    for line in sys.stdin:
+        fork_ranks(*json.loads(line))

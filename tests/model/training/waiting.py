@@ -4,6 +4,10 @@ import json
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.model.training.several_processes import Ranks
 
 PATIENCE_SECONDS = 600
 """Long enough for a machine that is busy with something else."""
@@ -17,7 +21,7 @@ def saved_step(folder: Path) -> int:
         return -1
 
 
-def wait_for_step(process: subprocess.Popen[str], folder: Path, step: int) -> None:
+def wait_for_step(process: "subprocess.Popen[str] | Ranks", folder: Path, step: int) -> None:
     """Until the run's saved state is as far as this; a process that does not come so far is ended."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while saved_step(folder) < step:

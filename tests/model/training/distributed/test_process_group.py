@@ -234,7 +234,7 @@ def test_an_error_of_all_is_printed_once(tmp_path: Path) -> None:
 def test_sigterm_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "interrupted")
     with started([command(config, "--run.max-steps", "1000000")] * 2) as ranks:
-        wait_for_step(ranks.parent, Path(config.run.folder), 4)
+        wait_for_step(ranks, Path(config.run.folder), 4)
         os.kill(ranks.pids[1], signal.SIGTERM)
         statuses, said = ranks.outcome()
     assert statuses == [1, 1]
