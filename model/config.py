@@ -6,7 +6,7 @@ Presets are named configurations: the published sizes, and one for each of sever
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, get_args, get_origin, get_type_hints
 
 from model.errors import ConfigError
 from model.validators import (
@@ -27,27 +27,12 @@ DecoderMemory = Literal["attention", "ssru"]
 Tie = Literal["none", "embeddings", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "decoder_memory": ("attention", "ssru"),
-    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
-    "norm_position": ("pre", "post"),
-    "norm_form": ("variance", "standard_deviation", "root_mean_square"),
-    "positions": ("sinusoidal", "learned", "relative", "relative_vectors", "rotary"),
-    "sinusoid_layout": ("interleaved", "halves"),
-    "tie": ("none", "embeddings", "decoder", "all"),
-    "initialisation": ("xavier", "normal"),
-}
 _MOST_LAYERS = 1000  # as deep as any has been trained (Wang et al. 2022, https://arxiv.org/abs/2203.00555)
-_FLAGS = (
-    *("gated_ffn", "final_norm", "norm_bias", "attention_bias", "ffn_bias", "output_bias"),
-    *("sinusoid_endpoint", "embedding_norm", "scale_embeddings"),
-)
 _RATES = ("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop")
 ONLY_FOR_TRAINING = (*_RATES, "initialisation")
 """Fields that say nothing of what trained weights compute."""
 FORMER_FIELDS: Mapping[str, tuple[str, ...]] = {"linear_bias": ("attention_bias", "ffn_bias")}
 """Fields of earlier releases, and those that have taken their place; still read."""
-_VASWANI_BASE: dict[str, object] = {"residual_dropout": 0.1, "embedding_dropout": 0.1}
 _MINGPT: dict[str, object] = {
     "num_encoder_layers": 0,
     "norm_position": "pre",
@@ -61,7 +46,7 @@ _MINGPT: dict[str, object] = {
 
 PRESETS: Mapping[str, Mapping[str, object]] = {
     # Vaswani et al. 2017, table 3.
-    "base": _VASWANI_BASE | {"tie": "all"},
+    "base": {"tie": "all"},
     "big": {
         "tie": "all",
         "model_dim": 1024,
@@ -258,10 +243,11 @@ class TransformerConfig:
     decoder_start_id: int = 2
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            require_choice(name, getattr(self, name), choices)
-        for name in _FLAGS:
-            require_flag(name, getattr(self, name))
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal:
+                require_choice(name, getattr(self, name), get_args(kind))
+            elif kind is bool:
+                require_flag(name, getattr(self, name))
         for name in _RATES:
             require_number(name, getattr(self, name), 0, 1, open_maximum=True)
         self._check_sizes()

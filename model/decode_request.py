@@ -10,6 +10,7 @@ from model.validators import require, require_choice, require_integer, require_n
 
 Strategy = Literal["greedy", "beam", "sample"]
 Stop = Literal["patience", "first", "all", "count", "pool"]
+LengthPenaltyForm = Literal["power", "gnmt"]
 STOPS: tuple[str, ...] = get_args(Stop)
 MAX_BEAM_SIZE = 64
 NARROW_PHRASE_BEAM_SIZE, PHRASE_BEAM_SIZE = 4, 8
@@ -61,7 +62,7 @@ class DecodeOptions:
     beam_size: int = 4
     num_hypotheses: int = 1
     length_penalty: float = 1.0
-    length_penalty_form: Literal["power", "gnmt"] = "power"
+    length_penalty_form: LengthPenaltyForm = "power"
     coverage_penalty: float = 0.0
     patience: float = 1.0
     stop: Stop = "patience"
@@ -81,11 +82,12 @@ class DecodeOptions:
     return_alignment: bool = False
 
     def __post_init__(self) -> None:
-        require_choice("strategy", self.strategy, ("greedy", "beam", "sample"))
+        require_choice("strategy", self.strategy, get_args(Strategy))
         require_integer("beam_size", self.beam_size, 1, MAX_BEAM_SIZE)
-        require_integer("num_hypotheses", self.num_hypotheses, 1, self._most_hypotheses())
+        most = {"greedy": 1, "beam": self.beam_size, "sample": MAX_BEAM_SIZE}[self.strategy]
+        require_integer("num_hypotheses", self.num_hypotheses, 1, most)
         require_number("length_penalty", self.length_penalty, 0, 10)
-        require_choice("length_penalty_form", self.length_penalty_form, ("power", "gnmt"))
+        require_choice("length_penalty_form", self.length_penalty_form, get_args(LengthPenaltyForm))
         require_number("coverage_penalty", self.coverage_penalty, 0, 10)
         require_number("patience", self.patience, 0, 16, open_minimum=True)
         require_choice("stop", self.stop, STOPS)
@@ -96,10 +98,6 @@ class DecodeOptions:
         ids = self.suppress_ids if isinstance(self.suppress_ids, tuple) else (None,)
         are_ids = all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids)
         require(are_ids, "suppress_ids", "a list of token ids", self.suppress_ids)
-
-    def _most_hypotheses(self) -> int:
-        most = {"greedy": 1, "beam": self.beam_size, "sample": MAX_BEAM_SIZE}
-        return most[self.strategy]
 
     def _check_sampling(self) -> None:
         require_number("temperature", self.temperature, 0, 100, open_minimum=True)
