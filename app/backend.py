@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from model.checkpoint.card import ModelCard
 from model.checkpoint.self_test import SelfTestSentence, require_self_test
 from model.decode_request import DecodeRequest
-from model.decoding.runner import Observer, Progress
+from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
 from model.text.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ class Engine(Protocol):
             Exception: Any. The engine has then removed all sentences and can be used again.
         """
 
-    def step(self, observer: Observer, *, max_steps: int) -> Progress:
+    def step(self, *, max_steps: int) -> Progress:
         """Encode the sentences that were added, then decode at least one step; blocks.
 
         Returns after the step in which a sentence finished, `interrupt` was called, or `max_steps` were
@@ -239,7 +239,7 @@ def _decode(engine: Engine, requests: Sequence[DecodeRequest], tokenizer: Tokeni
     sentences = [engine.add(request) for request in requests]
     texts: dict[Sentence, str] = {}
     while not engine.is_idle:
-        for sentence, result in engine.step(Observer(), max_steps=1).finished:
+        for sentence, result in engine.step(max_steps=1).finished:
             if isinstance(result, TranslationError):
                 raise result
             texts[sentence] = tokenizer.decode(result[0].token_ids)

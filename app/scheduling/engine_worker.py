@@ -23,7 +23,7 @@ from app.scheduling.backlog import SentenceJob
 from app.scheduling.dispatcher import Dispatcher, Work
 from app.telemetry.metrics import FailureReason
 from model.decode_request import DecodeRequest, Hypothesis
-from model.decoding.runner import Observer, Progress
+from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
 from model.errors import (
     DecodingError,
@@ -116,10 +116,12 @@ class StepResults:
     Attributes:
         finished: Sentences that have ended, each with its outcome.
         grown: Streamed sentences of which more tokens are certain than before, each with all certain tokens.
+        progress: What the engine reported.
     """
 
     finished: list[tuple[SentenceJob, Outcome]] = field(default_factory=list)
     grown: list[tuple[SentenceJob, tuple[int, ...]]] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
 
 
 class EngineBatch:
@@ -129,14 +131,12 @@ class EngineBatch:
 
     Args:
         engine: Only this batch adds sentences to it.
-        observer: Is told how long the parts of decoding take.
         backoff: What is known of the engine's memory; nothing by default.
     """
 
-    def __init__(self, engine: Engine, observer: Observer, backoff: OomBackoff | None = None) -> None:
+    def __init__(self, engine: Engine, backoff: OomBackoff | None = None) -> None:
         self.interrupt = engine.interrupt
         self._engine = engine
-        self._observer = observer
         self._jobs: dict[Sentence, SentenceJob] = {}
         self._sentences: dict[SentenceJob, Sentence] = {}
         # How many tokens of a streamed sentence were reported.
@@ -194,9 +194,9 @@ class EngineBatch:
         is_joining = self._engine.running < len(self._jobs)
         try:
             # A sentence that waits for the encoder must not wait for a whole call.
-            progress = self._engine.step(self._observer, max_steps=1 if is_joining else self._max_steps)
+            progress = self._engine.step(max_steps=1 if is_joining else self._max_steps)
             finished += self._collect(progress)
-            return StepResults(finished, self._growth())
+            return StepResults(finished, self._growth(), progress)
         except DeviceLostError:
             raise
         except Exception as fault:
@@ -283,7 +283,6 @@ class EngineWorker:
 
     Args:
         index: Which engine of a checkpoint is this worker's.
-        observer: Is told how long the parts of decoding take.
         dispatcher: Where sentences come from.
         on_taken: Called on the thread with each sentence that leaves the backlog.
         on_stepped: Called on the thread after each call of an engine, with its results and seconds.
@@ -293,7 +292,6 @@ class EngineWorker:
     def __init__(
         self,
         index: int,
-        observer: Observer,
         dispatcher: Dispatcher,
         *,
         on_taken: Callable[[SentenceJob], None],
@@ -301,7 +299,6 @@ class EngineWorker:
         on_device_lost: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._index = index
-        self._observer = observer
         # Of the checkpoints that have sentences here: an idle worker keeps no checkpoint in memory.
         self._batches: dict[Model, EngineBatch] = {}
         self._backoffs: WeakKeyDictionary[Model, OomBackoff] = WeakKeyDictionary()
@@ -393,7 +390,7 @@ class EngineWorker:
             backoff = self._backoffs.get(job.model)
             if backoff is None:
                 backoff = self._backoffs[job.model] = OomBackoff()
-            batch = self._batches[job.model] = EngineBatch(engine, self._observer, backoff)
+            batch = self._batches[job.model] = EngineBatch(engine, backoff)
         return batch.fits(job)
 
     def _step(self, batch: EngineBatch) -> None:

@@ -116,7 +116,6 @@ class Scheduler:
         self.workers = [
             EngineWorker(
                 index,
-                metrics,
                 self._dispatcher,
                 on_taken=self._record_taken,
                 on_stepped=self._record_step,
@@ -254,6 +253,7 @@ class Scheduler:
 
     def _record_step(self, results: StepResults, seconds: float) -> None:
         """Pass the results of an engine's call to the event loop; called by workers."""
+        self._metrics.count_progress(results.progress)
         # Throughput with an empty queue says nothing about how long a queue takes.
         if self._backlog.tokens.taken:
             self._rate.record(sum(job.cost for job, _ in results.finished), seconds)

@@ -18,7 +18,7 @@ from prometheus_client.samples import Sample
 
 from app.backend import Model
 from app.telemetry.shared_metrics import SharedMetrics
-from model.decoding.runner import Observer
+from model.decoding.runner import Progress
 from model.translation.quality_checks import KINDS, Kind
 
 PREFIX: Final = "dragoman"
@@ -39,10 +39,8 @@ _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Metrics(Observer):
+class Metrics:
     """One application's metrics, in a registry of their own. Times are seconds.
-
-    It is also the Observer that the workers give to the engines.
 
     Args:
         shared: Adds up the metrics of several processes; None if there is one process.
@@ -327,19 +325,16 @@ class Metrics(Observer):
         for publish in self._published:
             publish()
 
-    def encoded(self, seconds: float) -> None:
-        """See Observer."""
-        self._encode.observe(seconds)
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        """See Observer."""
-        self._decode_step.observe(seconds)
-        self._batch_sentences.observe(sentences)
-        self._batch_rows.observe(rows)
-
-    def first_token(self, seconds: float) -> None:
-        """See Observer."""
-        self._time_to_first_token.observe(seconds)
+    def count_progress(self, progress: Progress) -> None:
+        """Count what one call of an engine has done."""
+        for step in progress.steps:
+            self._decode_step.observe(step.seconds)
+            self._batch_sentences.observe(step.sentences)
+            self._batch_rows.observe(step.rows)
+        for seconds in progress.encoder_seconds:
+            self._encode.observe(seconds)
+        for seconds in progress.first_token_seconds:
+            self._time_to_first_token.observe(seconds)
 
     def _begin_at_zero(self, counter: Counter, labels: Iterable[str]) -> None:
         for label in labels:

@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.telemetry.logs import set_up_logs
 from model.checkpoint.folder import load_checkpoint
 from model.decode_request import DecodeRequest, Hypothesis
-from model.decoding.runner import Observer, Progress, Result, StepRecord
+from model.decoding.runner import Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 
 _MOST_SENTENCES = 256
@@ -48,17 +48,15 @@ class _NullEngine:
     def cancel(self, sentence: Sentence) -> None:
         self._added = [each for each in self._added if each is not sentence]
 
-    def step(self, observer: Observer, *, max_steps: int) -> Progress:
+    def step(self, *, max_steps: int) -> Progress:
         sentences, self._added = self._added, []
         time.sleep(self._seconds * len(sentences))
-        observer.encoded(0.0)
-        for _ in sentences:
-            observer.first_token(0.0)
-        observer.stepped(0.0, len(sentences), len(sentences))
         return Progress(
             finished=[(sentence, _reversed(sentence.request)) for sentence in sentences],
             steps=[StepRecord(0.0, len(sentences), len(sentences))],
             started=sentences,
+            first_token_seconds=[0.0] * len(sentences),
+            encoder_seconds=[0.0],
         )
 
     def interrupt(self) -> None:

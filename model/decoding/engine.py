@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner
+from model.decoding.runner import Interrupt, Progress, Result, Runner
 from model.decoding.sentence import Sentence, length_bounds
 from model.errors import InputError, TextTooLongError
 from model.validators import require_integer
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _UNTIL_ONE_FINISHES = 2**31 - 1
 # Encoding a few sentences at once takes hardly longer than encoding one.
 _REFILL_BELOW = 0.75
-_SILENT = Observer()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,11 +268,10 @@ class DecodingEngine:
         """
         self._interrupt.set()
 
-    def step(self, observer: Observer = _SILENT, *, max_steps: int = _UNTIL_ONE_FINISHES) -> Progress:
+    def step(self, *, max_steps: int = _UNTIL_ONE_FINISHES) -> Progress:
         """Encode arrivals that fit, then advance the running batch.
 
         Args:
-            observer: Receives durations and counts.
             max_steps: Most decoder steps; fewer once a sentence finishes, or after an interrupt.
 
         Raises:
@@ -281,8 +279,9 @@ class DecodingEngine:
                 again; the caller may add the same requests one at a time to find the faulty one.
         """
         try:
-            self._encode_arrivals(observer)
-            progress = Progress() if self.is_idle else self._advance(observer, max_steps)
+            encoder_seconds = self._encode_arrivals()
+            progress = Progress() if self.is_idle else self._advance(max_steps)
+            progress.encoder_seconds.extend(encoder_seconds)
         except Exception:  # whatever it is: the runner is in an unknown state; raised again
             self.reset()
             raise
@@ -294,7 +293,6 @@ class DecodingEngine:
         self,
         requests: Sequence[DecodeRequest],
         *,
-        observer: Observer = _SILENT,
         progress: Callable[[int], object] | None = None,
     ) -> list[Result]:
         """Translate every request and return when all are done; the engine must be idle.
@@ -303,7 +301,6 @@ class DecodingEngine:
 
         Args:
             requests: Any mix of lengths and options.
-            observer: Receives durations and counts.
             progress: Called with the number of requests that were done since the last call.
 
         Returns:
@@ -318,7 +315,7 @@ class DecodingEngine:
                 done = len(results)
                 if self.load <= _REFILL_BELOW:
                     self._fill_up(requests, waiting, index_of, results)
-                for sentence, result in self.step(observer).finished:
+                for sentence, result in self.step().finished:
                     results[index_of.pop(sentence)] = result
                 if progress is not None and len(results) > done:
                     progress(len(results) - done)
@@ -359,21 +356,20 @@ class DecodingEngine:
         if sentence.positions > most.positions:
             raise TextTooLongError("source_ids", "decoder positions", most.positions, sentence.positions)
 
-    def _encode_arrivals(self, observer: Observer) -> None:
+    def _encode_arrivals(self) -> list[float]:
+        """Encode the sentences that may join as one batch; returns how long it took, nothing without one."""
         batch = self._admission.next_arrivals()
-        if batch:
-            start = perf_counter()
-            self._runner.admit(batch)
-            self._admission.join(batch)
-            observer.encoded(perf_counter() - start)
+        if not batch:
+            return []
+        start = perf_counter()
+        self._runner.admit(batch)
+        self._admission.join(batch)
+        return [perf_counter() - start]
 
-    def _advance(self, observer: Observer, max_steps: int) -> Progress:
+    def _advance(self, max_steps: int) -> Progress:
         progress = self._runner.advance(self._interrupt, max_steps)
         now = perf_counter()
-        for record in progress.steps:
-            observer.stepped(record.seconds, record.rows, record.sentences)
-        for sentence in progress.started:
-            observer.first_token(now - self._added_at[sentence])
+        progress.first_token_seconds.extend(now - self._added_at[sentence] for sentence in progress.started)
         for place, (sentence, result) in enumerate(progress.finished):
             self._admission.leave(sentence)
             del self._added_at[sentence]

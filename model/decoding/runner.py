@@ -1,4 +1,4 @@
-"""⑤ What steps a running batch, behind one protocol, and what observes it. No torch."""
+"""⑤ What steps a running batch, behind one protocol, and what it reports. No torch."""
 
 import ctypes
 from collections.abc import Sequence
@@ -36,25 +36,6 @@ class Interrupt:
         return ctypes.addressof(self._flag)
 
 
-class Observer:
-    """Receives durations and counts from the engine, on the engine's thread; this one ignores them."""
-
-    def encoded(self, seconds: float) -> None:
-        """One batch was encoded and its decoder state was made."""
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        """One decoder step ended.
-
-        Args:
-            seconds: Network, search, and finding out which sentences are done.
-            rows: Hypotheses that were computed, over all slots.
-            sentences: Sentences that advanced by one target token.
-        """
-
-    def first_token(self, seconds: float) -> None:
-        """One sentence got its first token, `seconds` after it was added."""
-
-
 @dataclass(frozen=True)
 class StepRecord:
     """One decoder step.
@@ -79,11 +60,15 @@ class Progress:
             its error.
         steps: Every step, in order.
         started: Sentences that got their first token.
+        first_token_seconds: Time from their arrival to their first token; the engine adds it.
+        encoder_seconds: Time to encode each batch of sentences that joined; the engine adds it.
     """
 
     finished: list[tuple[Sentence, Result]] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     started: list[Sentence] = field(default_factory=list)
+    first_token_seconds: list[float] = field(default_factory=list)
+    encoder_seconds: list[float] = field(default_factory=list)
 
 
 class Runner(Protocol):

@@ -11,7 +11,7 @@ from app.backend import LoadedModel, Model
 from app.translation.requests import TranslationRequest
 from model.checkpoint.card import ModelCard, Pair
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
-from model.decoding.runner import Observer, Progress, Result, StepRecord
+from model.decoding.runner import Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.text.tokenizer import TokenizerSettings
@@ -220,23 +220,21 @@ class DoubleEngine:
             self._backend.gate.clear()
         return sentence.request.source_ids[:length]
 
-    def step(self, observer: Observer, *, max_steps: int) -> Progress:
-        if self._arrivals:
-            observer.encoded(_SECONDS)
+    def step(self, *, max_steps: int) -> Progress:
         started = list(self._arrivals)
         self._running.update(dict.fromkeys(started, 0))
         self._arrivals.clear()
-        progress = Progress(started=started)
+        progress = Progress(started=started, first_token_seconds=[_SECONDS] * len(started))
+        if started:
+            progress.encoder_seconds.append(_SECONDS)
         while self._running and len(progress.steps) < max_steps:
-            self._advance(observer, progress)
+            self._advance(progress)
             if progress.finished or self._interrupted.is_set():
                 break
-        for _ in started:
-            observer.first_token(_SECONDS)
         self._interrupted.clear()
         return progress
 
-    def _advance(self, observer: Observer, progress: Progress) -> None:
+    def _advance(self, progress: Progress) -> None:
         if not all(self._is_warm_up(sentence.request) for sentence in self._running):
             self._backend.entered.set()
             if not self._backend.gate.is_set():
@@ -246,7 +244,6 @@ class DoubleEngine:
         self._poison()
         rows = sum(sentence.rows for sentence in self._running)
         self.sizes.append(len(self._running))
-        observer.stepped(_SECONDS, rows, len(self._running))
         progress.steps.append(StepRecord(max(_SECONDS, self._backend.seconds), rows, len(self._running)))
         for sentence in self._running:
             self._running[sentence] += 1

@@ -12,7 +12,7 @@ from app.scheduling.backlog import SentenceJob
 from app.scheduling.engine_worker import EngineBatch
 from app.settings import Settings
 from model.decode_request import DecodeOptions, DecodeRequest
-from model.decoding.runner import Observer, Result
+from model.decoding.runner import Result
 from model.translation.translator import Translator
 from tests.app.conftest import application, client_of, serving, until
 from tests.model.native_library import needs_native
@@ -145,7 +145,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     backend = EngineBackend(Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1))
     (model,) = backend.list_models()
     model.loaded = backend.load(model)
-    driven = EngineBatch(model.loaded.engines[0], Observer())
+    driven = EngineBatch(model.loaded.engines[0])
     for options in ({"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 1}):
         for text in ("Where is the station?", "The cat sleeps.", "Something it has never read!"):
             ids = tuple(model.tokenizer.encode(text, target_language="fr"))

@@ -5,11 +5,11 @@ import re
 import pytest
 
 from model.decode_request import MAX_PHRASES
-from model.decoding.runner import Observer
 from model.text.glossary import Glossary
 from model.translation.document_translation import DocumentTranslation, with_alternatives
 from model.translation.translator import Translator
 from tests.embedded import EMBEDDED
+from tests.model.decoding.arrivals import watch_rows
 from tests.model.native_library import needs_native
 
 TERMS = {
@@ -82,16 +82,6 @@ def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
             assert not re.search(r"[.?!].*\w", text)
 
 
-class Rows(Observer):
-    """Counts the rows of all steps."""
-
-    count = 0
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        """See Observer."""
-        self.count += rows
-
-
 @needs_native
 @pytest.mark.parametrize(("options", "most"), [({"strategy": "greedy"}, 3), ({"beam_size": 4}, 1.5)])
 def test_terms_that_the_network_places_cost_few_rows(options: dict[str, object], most: float) -> None:
@@ -105,9 +95,9 @@ def test_terms_that_the_network_places_cost_few_rows(options: dict[str, object],
             )
             for text in SENTENCES[:-1]
         ]
-        rows = Rows()
-        translator.engines[0].decode([r for each in documents for r in each.requests], observer=rows)
-        counts.append(rows.count)
+        rows = watch_rows(translator.engines[0])
+        translator.engines[0].decode([r for each in documents for r in each.requests])
+        counts.append(sum(rows))
     assert counts[0] < counts[1] < most * counts[0]
 
 

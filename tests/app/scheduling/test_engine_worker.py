@@ -25,7 +25,7 @@ from app.scheduling.engine_worker import (
     failure_reason,
 )
 from model.decode_request import DecodeOptions, DecodeRequest
-from model.decoding.runner import Observer, Progress
+from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
 from tests.app.double import DoubleBackend, DoubleEngine
@@ -43,7 +43,7 @@ def engine(backend: DoubleBackend) -> DoubleEngine:
 
 @pytest.fixture
 def batch(engine: DoubleEngine) -> EngineBatch:
-    return EngineBatch(engine, Observer())
+    return EngineBatch(engine)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_call_ends_with_a_sentence(
     short, long = job("a"), job("a b c d e")
     batch.add(short)
     batch.add(long)
-    assert batch.step() == StepResults()
+    assert not batch.step().finished
     assert len(engine.sizes) == 1
     finished = batch.step().finished
     assert [each for each, _ in finished] == [short]
@@ -239,12 +239,12 @@ def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) ->
     """Let its steps find no memory for more than so many sentences."""
     step = engine.step
 
-    def limited(observer: Observer, *, max_steps: int) -> Progress:
+    def limited(*, max_steps: int) -> Progress:
         if engine.running + len(engine._arrivals) > most:
             engine._arrivals.clear()
             engine._running.clear()
             raise MemoryError
-        return step(observer, max_steps=max_steps)
+        return step(max_steps=max_steps)
 
     monkeypatch.setattr(engine, "step", limited)
 
@@ -345,7 +345,7 @@ def test_whatever_raises_each_sentence_has_one_outcome(kinds: list[str], most: i
     backend = DoubleBackend()
     backend.poison = "bad"
     engine = backend.engine("tiny", 0)
-    batch = EngineBatch(engine, Observer())
+    batch = EngineBatch(engine)
     words = {"good": "w x y", "bad": "bad w x", "gone": "g h i j k"}
     jobs = {
         SentenceJob(
@@ -430,7 +430,6 @@ def dispatcher() -> Dispatcher:
 def worker(dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
     return EngineWorker(
         0,
-        Observer(),
         dispatcher,
         on_taken=heard.taken_jobs.append,
         on_stepped=heard.stepped,

@@ -1,10 +1,11 @@
-"""Drives a runner as an engine does: sentences arrive, some are given up, all others finish."""
+"""Drives a runner as an engine does: sentences arrive, some are given up, all others finish; counts rows."""
 
 from collections.abc import Collection, Mapping, Sequence
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
-from model.decoding.runner import Interrupt, Result, Runner
+from model.decoding.engine import DecodingEngine
+from model.decoding.runner import Interrupt, Progress, Result, Runner
 from model.decoding.sentence import Sentence
 
 
@@ -48,3 +49,17 @@ def run_through(
             agreed.setdefault(sentence, []).append(runner.stable_prefix(sentence))
         step += 1
     return [results.get(s) for s in sentences], [agreed.get(s, []) for s in sentences]
+
+
+def watch_rows(engine: DecodingEngine) -> list[int]:
+    """A list to which each step of an engine adds its number of rows from now on."""
+    rows: list[int] = []
+    step = engine.step
+
+    def watched(**options: int) -> Progress:
+        progress = step(**options)
+        rows.extend(record.rows for record in progress.steps)
+        return progress
+
+    engine.step = watched  # type: ignore[method-assign]
+    return rows

@@ -11,6 +11,7 @@ from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, InputError, TextTooLongError
+from tests.model.decoding.arrivals import watch_rows
 from tests.model.decoding.networks import EOS, PAD, request
 from tests.model.decoding.scripted_runner import ScriptedRunner, echo
 
@@ -28,25 +29,6 @@ def make(
 def asked(length: int = 3, steps: int = 2, beams: int = 1, first: int = 4) -> DecodeRequest:
     """A request of so many source tokens that takes so many steps."""
     return request((first, *[5] * (length - 1)), beam_size=beams, max_length=steps)
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.rows: list[int] = []
-        self.waits: list[float] = []
-
-    def encoded(self, seconds: float) -> None:
-        self.calls.append("encoded")
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        assert seconds == 0.5
-        self.calls.append(f"{sentences} stepped")
-        self.rows.append(rows)
-
-    def first_token(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.calls.append("first")
 
 
 def test_sentences_are_encoded_in_order_of_arrival_within_the_tokens_of_a_step() -> None:
@@ -211,17 +193,16 @@ def test_only_a_running_sentence_has_a_stable_prefix() -> None:
     assert engine.stable_prefix(running) == ()
 
 
-def test_the_observer_sees_batches_steps_and_first_tokens() -> None:
-    engine, watch = make(ScriptedRunner(max_rows=2)), Watch()
-    engine.add(asked(steps=2))
-    engine.add(asked(steps=1))
-    engine.add(asked(steps=1))
-    engine.step(watch)
-    assert watch.calls == ["encoded", "2 stepped", "first", "first"]
-    watch.calls.clear()
-    engine.step(watch)
-    assert watch.calls == ["encoded", "2 stepped", "first"]
-    assert all(0 < seconds < 60 for seconds in watch.waits)
+def test_progress_has_the_seconds_of_batches_steps_and_first_tokens() -> None:
+    engine = make(ScriptedRunner(max_rows=2))
+    for steps in (2, 1, 1):
+        engine.add(asked(steps=steps))
+    for sentences in ([2, 2], [2, 1]):  # in the step, and those of them that begin
+        progress = engine.step()
+        assert [step.sentences for step in progress.steps] == sentences[:1]
+        assert len(progress.encoder_seconds) == 1
+        assert len(progress.first_token_seconds) == sentences[1]
+        assert all(0 < seconds < 60 for seconds in progress.first_token_seconds)
 
 
 def test_decode_keeps_the_order_of_the_requests_and_the_batch_full() -> None:
@@ -240,10 +221,11 @@ def test_decode_keeps_the_order_of_the_requests_and_the_batch_full() -> None:
 
 
 def test_the_longest_first_keep_the_batch_full_to_the_end() -> None:
-    runner, watch = ScriptedRunner(max_rows=4), Watch()
-    make(runner).decode([asked(length, steps=length) for length in range(1, 11)], observer=watch)
-    assert sum(watch.rows) == sum(range(1, 11))
-    assert [rows for rows in watch.rows[:-4] if rows < 4] == []
+    engine = make(ScriptedRunner(max_rows=4))
+    found = watch_rows(engine)
+    engine.decode([asked(length, steps=length) for length in range(1, 11)])
+    assert sum(found) == sum(range(1, 11))
+    assert [rows for rows in found[:-4] if rows < 4] == []
 
 
 def test_decode_fills_the_batch_up_by_several_at_a_time() -> None:

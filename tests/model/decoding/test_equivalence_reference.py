@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Phrase
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
-from model.decoding.runner import Observer
 from model.decoding.sentence import length_bounds
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
+from tests.model.decoding.arrivals import watch_rows
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder, missing
@@ -48,14 +48,6 @@ def many_requests(seed: int = 5) -> list[DecodeRequest]:
     lengths = [2 + 3 * i % 8 for i in range(len(OPTIONS))]
     pairs = zip(sentences(*lengths, seed=seed), OPTIONS, strict=True)
     return [request(source, **options) for source, options in pairs]
-
-
-class RowCounter(Observer):
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-
-    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        self.rows.append(rows)
 
 
 NewEngine = Callable[..., DecodingEngine]
@@ -283,12 +275,13 @@ def test_a_network_of_half_precision_is_searched_in_full() -> None:
 
 
 def test_finished_rows_leave_the_batch() -> None:
-    network, observer = lively_network(), RowCounter()
+    engine = torch_engine(lively_network())
+    rows = watch_rows(engine)
     requests = [request(s, strategy="greedy", no_repeat_ngram_size=1) for s in sentences(*[5] * 8)]
-    results = torch_engine(network).decode(requests, observer=observer)
+    results = engine.decode(requests)
     lengths = [len(r[0].token_log_probabilities) for r in results if isinstance(r, list)]
     assert len(set(lengths)) > 3
-    assert observer.rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
+    assert rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
 
 
 @pytest.mark.parametrize("options", STRATEGIES)
