@@ -1,11 +1,9 @@
 """A tokenizer and a network small enough to be trained inside a test session."""
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
@@ -16,6 +14,7 @@ from model.config import TransformerConfig, preset
 from model.decode_request import DecodeOptions
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags, write_tokenizer
+from tests.model.sentencepieces import pieces_of, train
 
 Pairs = Sequence[tuple[str, str]]
 PAIRS = (("en", "fr"), ("fr", "en"))
@@ -24,21 +23,18 @@ PAIRS = (("en", "fr"), ("fr", "en"))
 def train_tokenizer(folder: Path, phrases: Pairs, vocab_size: int = 330) -> None:
     """Write `tokenizer.model` and `tokenizer.json` into an existing folder."""
     settings = TokenizerSettings(tags=language_tags(("en", "fr")))
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([text for phrase in phrases for text in phrase]),
-        model_prefix=str(folder / "tokenizer"),
-        vocab_size=vocab_size,
+    model = train(
+        [text for phrase in phrases for text in phrase],
+        vocab_size,
         byte_fallback=True,
-        hard_vocab_limit=False,
         pad_id=0,
         unk_id=1,
         bos_id=2,
         eos_id=3,
         control_symbols=list(settings.tags.values()),
         normalization_rule_name="identity",
-        minloglevel=2,
     )
-    (folder / "tokenizer.vocab").unlink()
+    (folder / "tokenizer.model").write_bytes(model)
     settings.save(folder)
 
 
@@ -82,16 +78,7 @@ def train_checkpoint(folder: Path, tokenizer_folder: Path, phrases: Pairs, steps
 
 def write_foreign_checkpoint(folder: Path) -> None:
     """Write a checkpoint with random weights whose tokenizer is as NLLB's."""
-    model = BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sleeps on the mat", "le chat dort", "Where is the station?"] * 3),
-        model_writer=model,
-        vocab_size=80,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    own = [processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())]
+    model = train(["the cat sleeps on the mat", "le chat dort", "Where is the station?"] * 3, 80)
     tags = {"en": "eng_Latn", "fr": "fra_Latn", "de": "deu_Latn"}
     settings = TokenizerSettings(
         tags=tags,
@@ -100,13 +87,13 @@ def write_foreign_checkpoint(folder: Path) -> None:
         target_begin=("{target}",),
         prepare="none",
     )
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *own, *tags.values()]
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(model)[3:], *tags.values()]
     with TemporaryDirectory() as name:
         tokenizer = Path(name)
         write_tokenizer(
             tokenizer,
             settings,
-            models={"tokenizer.model": model.getvalue()},
+            models={"tokenizer.model": model},
             vocabularies={"vocabulary.json": pieces},
         )
         ids = {f"{special}_id": id_ for special, id_ in settings.special_ids.items()}

@@ -1,13 +1,12 @@
 """SentencePiece models of each kind, learned from a few sentences."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import sentencepiece
 
 from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
+from tests.model import sentencepieces
 
 SENTENCES = (
     "Good morning, how are you?",
@@ -26,24 +25,16 @@ def train_model() -> TrainModel:
     """Returns the bytes of a new SentencePiece model; keywords override its options."""
 
     def train(sentences: tuple[str, ...] = SENTENCES, **overrides: object) -> bytes:
-        buffer = io.BytesIO()
         options = {
-            "model_type": "unigram",
-            "vocab_size": 340,
             "byte_fallback": True,
-            "hard_vocab_limit": False,
             "pad_id": 0,
             "unk_id": 1,
             "bos_id": 2,
             "eos_id": 3,
             "control_symbols": list(TAGS.values()),
             "normalization_rule_name": "identity",
-            "minloglevel": 2,
         }
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences * 5), model_writer=buffer, **{**options, **overrides}
-        )
-        return buffer.getvalue()
+        return sentencepieces.train(sentences * 5, 340, **{**options, **overrides})
 
     return train
 

@@ -1,13 +1,11 @@
 """Tokenizers of `transformers` over small SentencePiece models, and ours over the same files."""
 
-import io
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from transformers.models.m2m_100.tokenization_m2m_100 import M2M100Tokenizer
 from transformers.models.marian.tokenization_marian import MarianTokenizer
@@ -19,11 +17,11 @@ from transformers.models.t5.tokenization_t5 import T5Tokenizer
 from transformers.tokenization_utils_base import generate_merges
 
 from model.text.tokenizer import Tokenizer, TokenizerSettings, write_tokenizer
+from tests.model.sentencepieces import pieces_of, train
 
 Encode = Callable[[str], list[int]]
 Decode = Callable[[list[int]], str]
 FAIRSEQ = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
-_OWN_IDS = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
 _ALPHABETS = {
     "Latin": "abcdefghijklmnopqrstuvwxyzéèçàüößñőž",
     "Greek": "αβγδεζηθικλμνξοπρστυφχψωάέή",
@@ -79,22 +77,6 @@ def sentences(count: int, seed: int = 1) -> list[str]:
     return made
 
 
-def trained(texts: Iterable[str], **options: object) -> bytes:
-    """Returns a SentencePiece model with the normalisation that the published ones have."""
-    buffer = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_writer=buffer,
-        **{"vocab_size": 1500, "minloglevel": 2, "hard_vocab_limit": False, **_OWN_IDS, **options},
-    )
-    return buffer.getvalue()
-
-
-def pieces_of(model: bytes) -> list[str]:
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    return [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
-
-
 def _both(theirs: Any, folder: Path, tag: str = "") -> tuple[Encode, Decode, Tokenizer]:
     return (
         lambda text: theirs(tag + text)["input_ids"],
@@ -106,7 +88,7 @@ def _both(theirs: Any, folder: Path, tag: str = "") -> tuple[Encode, Decode, Tok
 def marian(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """OPUS-MT: two models, one vocabulary, a tag in the text."""
     options = {"unk_id": 1, "eos_id": 0, "bos_id": -1}
-    models = [trained(half, **options) for half in (texts[::2], texts[1::2])]
+    models = [train(half, 1500, **options) for half in (texts[::2], texts[1::2])]
     both = [piece for model in models for piece in pieces_of(model)]
     pieces = [*dict.fromkeys(["</s>", "<unk>", *sorted(both), ">>fra<<", ">>deu<<"]), "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: id_ for id_, piece in enumerate(pieces)}))
@@ -143,7 +125,7 @@ def _fairseq(folder: Path, model: bytes, tags: dict[str, str], others: Sequence[
 
 def m2m100(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """M2M100: the SentencePiece model cuts, a list of pieces numbers, `__en__` begins."""
-    model = trained(texts, model_type="bpe")
+    model = train(texts, 1500, model_type="bpe")
     encoder = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(model)[3:]]
     (folder / "vocab.json").write_text(json.dumps({piece: id_ for id_, piece in enumerate(encoder)}))
     (folder / "model.spm").write_bytes(model)
@@ -158,7 +140,7 @@ def m2m100(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenize
 
 def nllb(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """NLLB: the same numbering, cut by `tokenizers` from the merges of the model."""
-    model = trained(texts, model_type="bpe")
+    model = train(texts, 1500, model_type="bpe")
     proto = ModelProto()
     proto.ParseFromString(model)
     tags = {"en": "eng_Latn", "fr": "fra_Latn"}
@@ -177,7 +159,7 @@ def nllb(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]
 
 def mbart50(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """mBART-50: the same numbering, cut by `tokenizers` from the scores of the model."""
-    model = trained(texts)
+    model = train(texts, 1500)
     proto = ModelProto()
     proto.ParseFromString(model)
     tags = {"en": "en_XX", "fr": "fr_XX"}
@@ -194,7 +176,7 @@ def mbart50(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokeniz
 
 def t5(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """T5: the model's ids, sentinels after them."""
-    model = trained(texts, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = train(texts, 1500, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     proto = ModelProto()
     proto.ParseFromString(model)
     sentinels = [f"<extra_id_{number}>" for number in range(99, -1, -1)]

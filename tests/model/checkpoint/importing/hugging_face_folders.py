@@ -1,25 +1,20 @@
 """Folders of random models of every family of Hugging Face, with tokenizers of a few pieces."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
-import sentencepiece
 import torch
 import transformers
 from transformers import GenerationConfig, PreTrainedModel
 
+from tests.model.sentencepieces import SENTENCES, pieces_of, train
+
 LANGUAGES = ("eng_Latn", "fra_Latn", "zho_Hans")
-SENTENCES = (
-    "where is the station",
-    "the book is on the table",
-    "i am hungry and tired",
-    "what time is it now",
-)
 PAD, EOS = 60, 0
+MODEL = train(SENTENCES * 4, 40)
+T5_IDS = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+T5_MODEL = train(SENTENCES * 4, 44, user_defined_symbols=["<2fr>", "<2en>"], **T5_IDS)
 
 _SMALL = {
     "d_model": 20,
@@ -35,44 +30,6 @@ _FAIRSEQ = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_st
 _T5 = {"d_model": 20, "d_kv": 6, "d_ff": 28, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 3}
 
 
-@cache
-def sentencepiece_model() -> Path:
-    """A unigram model of 40 pieces: <unk>, <s>, </s>, text."""
-    folder = Path(mkdtemp(prefix="dragoman-spm-"))
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 4),
-        model_prefix=str(folder / "text"),
-        vocab_size=40,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return folder / "text.model"
-
-
-@cache
-def t5_sentencepiece_model() -> Path:
-    """The same for T5: <pad>, </s>, <unk>, tags, text."""
-    folder = Path(mkdtemp(prefix="dragoman-spm-"))
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 4),
-        model_prefix=str(folder / "text"),
-        vocab_size=44,
-        hard_vocab_limit=False,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        user_defined_symbols=["<2fr>", "<2en>"],
-        minloglevel=2,
-    )
-    return folder / "text.model"
-
-
-def pieces(model: Path) -> list[str]:
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
-    return [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
-
-
 def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -82,7 +39,7 @@ def marian(
 ) -> PreTrainedModel:
     """OPUS-MT: `</s>` 0, `<unk>` 1, padding last."""
     pad = rows - 1
-    texts = [piece for piece in pieces(sentencepiece_model()) if not piece.startswith("<")]
+    texts = [piece for piece in pieces_of(MODEL) if not piece.startswith("<")]
     vocabulary = ["</s>", "<unk>", *texts]
     vocabulary += [f"x{number}" for number in range(pad - len(vocabulary))] + ["<pad>"]
     values = {"vocab_size": rows, "pad_token_id": pad, "eos_token_id": EOS, "decoder_start_token_id": pad}
@@ -90,7 +47,7 @@ def marian(
     suppressed: dict[str, object] = {"bad_words_ids": [[pad]]}
     _save(model, folder, {**values, **suppressed, **(generation or {})})
     for side in ("source", "target"):
-        shutil.copyfile(sentencepiece_model(), folder / f"{side}.spm")
+        (folder / f"{side}.spm").write_bytes(MODEL)
     write_json(folder / "vocab.json", {piece: id_ for id_, piece in enumerate(vocabulary)})
     settings = {"source_lang": "eng", "target_lang": "fra"}
     if not model.config.share_encoder_decoder_embeddings:
@@ -105,7 +62,7 @@ def marian(
 
 def m2m(folder: Path, *, generation: Mapping[str, object] | None = None, **config: object) -> PreTrainedModel:
     """NLLB: fairseq's ids, then languages and `<mask>`."""
-    rows = len(pieces(sentencepiece_model())) + 1 + len(LANGUAGES) + 1
+    rows = len(pieces_of(MODEL)) + 1 + len(LANGUAGES) + 1
     values = {"vocab_size": rows + 3, **_FAIRSEQ}
     model = _random("M2M100", "M2M100ForConditionalGeneration", {**_SMALL, **values, **config})
     return _fairseq(model, folder, "NllbTokenizer", LANGUAGES, values, generation)
@@ -115,7 +72,7 @@ def mbart(
     folder: Path, *, generation: Mapping[str, object] | None = None, **config: object
 ) -> PreTrainedModel:
     """mBART-50: the same with other codes."""
-    rows = len(pieces(sentencepiece_model())) + 1 + len(LANGUAGES) + 1
+    rows = len(pieces_of(MODEL)) + 1 + len(LANGUAGES) + 1
     values = {"vocab_size": rows, **_FAIRSEQ, "forced_eos_token_id": None}
     model = _random("MBart", "MBartForConditionalGeneration", {**_SMALL, **values, **config})
     return _fairseq(model, folder, "MBart50Tokenizer", ("en_XX", "fr_XX", "zh_CN"), values, generation)
@@ -137,11 +94,11 @@ def t5(
     folder: Path, *, family: str = "T5", generation: Mapping[str, object] | None = None, **config: object
 ) -> PreTrainedModel:
     """MADLAD-400: tags for target languages; rows after the pieces."""
-    rows = len(pieces(t5_sentencepiece_model())) + 5
+    rows = len(pieces_of(T5_MODEL)) + 5
     values = {"vocab_size": rows, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
     model = _random(family, f"{family}ForConditionalGeneration", {**_T5, **values, **config})
     _save(model, folder, {**values, "suppress_tokens": [0, 3, 4], **(generation or {})})
-    shutil.copyfile(t5_sentencepiece_model(), folder / "spiece.model")
+    (folder / "spiece.model").write_bytes(T5_MODEL)
     return model
 
 
@@ -173,11 +130,11 @@ def _fairseq(
     values: Mapping[str, object],
     generation: Mapping[str, object] | None,
 ) -> PreTrainedModel:
-    rows = len(pieces(sentencepiece_model())) + 1
+    rows = len(pieces_of(MODEL)) + 1
     # `suppress_tokens` would rule out the forced first token too.
     marks = [[id_] for id_ in (0, 1, *range(rows, rows + len(languages)))]
     _save(model, folder, {**values, "bad_words_ids": marks, **(generation or {})})
-    shutil.copyfile(sentencepiece_model(), folder / "sentencepiece.bpe.model")
+    (folder / "sentencepiece.bpe.model").write_bytes(MODEL)
     write_json(folder / "special_tokens_map.json", {"additional_special_tokens": list(languages)})
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class})
     return model

@@ -1,6 +1,5 @@
 """Imported CTranslate2 folders translate as CTranslate2 does, and broken ones are refused by name."""
 
-import io
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from model.translation.translator import Translator
 from tests.conftest import PHRASES
 from tests.model.checkpoint.importing.ctranslate2_models import random_spec, save
 from tests.model.checkpoint.importing.refusals import refused
+from tests.model.sentencepieces import pieces_of, train
 
 TEXTS = [text for pair in PHRASES for text in pair]
 LIMIT = 30
@@ -31,19 +31,13 @@ GREEDY = DecodeOptions(strategy="greedy", max_length=LIMIT)
 @pytest.fixture(scope="module")
 def text_model() -> bytes:
     """A SentencePiece model of PHRASES."""
-    content = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS), model_writer=content, vocab_size=120, hard_vocab_limit=False,
-        unk_id=0, bos_id=1, eos_id=2, minloglevel=2,
-    )  # fmt: skip
-    return content.getvalue()
+    return train(TEXTS, 120)
 
 
 @pytest.fixture
 def pieces(text_model: bytes) -> list[str]:
     """The pieces of the model without special ones, in another order than the model's."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=text_model)
-    found = [processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())]
+    found = pieces_of(text_model)[3:]
     np.random.default_rng(0).shuffle(found)
     return found
 
@@ -144,7 +138,7 @@ def by_ctranslate2(folder: Path, model: bytes, kind: Kind) -> list[str]:
     results = translator.translate_batch(
         tokens, prefixes, beam_size=1, max_decoding_length=LIMIT + begin, min_decoding_length=0
     )
-    known = {processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())}
+    known = set(pieces_of(model)[3:])
     hypotheses = [result.hypotheses[0][begin:] for result in results]
     return [processor.decode([piece for piece in text if piece in known]).strip() for text in hypotheses]
 

@@ -1,7 +1,6 @@
 """The languages, frames and licence of Hugging Face's folders."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing import hugging_face_folders as folders
+from tests.model.sentencepieces import SENTENCES, pieces_of, train
 
 Pair = tuple[str, str]
 EN_FR_ZH = {(source, target) for source in ("en", "fr", "zh") for target in ("en", "fr", "zh")} - {
@@ -61,7 +61,7 @@ def test_nllb(tmp_path: Path) -> None:
 def test_m2m100_and_small100(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folders.m2m(folder)
-    texts = folders.pieces(folders.sentencepiece_model())[3:]
+    texts = pieces_of(folders.MODEL)[3:]
     vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *texts]
     folders.write_json(folder / "vocab.json", {piece: id_ for id_, piece in enumerate(vocabulary)})
     tags = ["__en__", "__fr__", "__zh__"]
@@ -77,10 +77,11 @@ def test_m2m100_and_small100(tmp_path: Path, name: str) -> None:
 
 
 def test_m2m100_as_transformers_5_saves_it(tmp_path: Path) -> None:
-    folder, vocabulary = tmp_path / "m2m", tmp_path / "vocab.json"
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *folders.pieces(folders.sentencepiece_model())[3:]]
+    folder, vocabulary, model = tmp_path / "m2m", tmp_path / "vocab.json", tmp_path / "text.model"
+    model.write_bytes(folders.MODEL)
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(folders.MODEL)[3:]]
     folders.write_json(vocabulary, {piece: id_ for id_, piece in enumerate(pieces)})
-    original = transformers.M2M100Tokenizer(str(vocabulary), str(folders.sentencepiece_model()))
+    original = transformers.M2M100Tokenizer(str(vocabulary), str(model))
     folders.m2m(folder, vocab_size=len(pieces) + 108)
     for name in ("special_tokens_map.json", "tokenizer_config.json", "sentencepiece.bpe.model"):
         (folder / name).unlink()
@@ -92,7 +93,7 @@ def test_m2m100_as_transformers_5_saves_it(tmp_path: Path) -> None:
 
 def test_mbart(tmp_path: Path) -> None:
     folder = tmp_path / "mbart"
-    rows = len(folders.pieces(folders.sentencepiece_model())) + 1
+    rows = len(pieces_of(folders.MODEL)) + 1
     folders.mbart(folder)
     assert set(imported(folder).card.pairs) == EN_FR_ZH
     change(folder / "generation_config.json", forced_bos_token_id=rows)  # en_XX
@@ -110,14 +111,7 @@ def test_t5_reads_the_task_in_the_text(tmp_path: Path) -> None:
     folder = tmp_path / "t5"
     folders.t5(folder)
     assert set(imported(folder).card.pairs) == {("en", "fr"), ("fr", "en")}
-    import sentencepiece
-
-    plain = folder.parent / "plain"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(folders.SENTENCES * 4), model_prefix=str(plain), vocab_size=44,
-        hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
-    )  # fmt: skip
-    shutil.copyfile(f"{plain}.model", folder / "spiece.model")
+    (folder / "spiece.model").write_bytes(train(SENTENCES * 4, 44, **folders.T5_IDS))
     with pytest.raises(CheckpointError, match="name them, as in `--pair en-fr`"):
         imported(folder)
     tasks = {f"translation_en_to_{code}": {"prefix": f"i am {code}: "} for code in ("fr", "de")}
@@ -138,7 +132,7 @@ def test_t5_as_transformers_5_saves_it(tmp_path: Path) -> None:
     original.save_pretrained(folder)
     (folder / "spiece.model").unlink()
     found = imported(folder, ("en", "fr"))
-    texts = [*folders.SENTENCES, "the  station ", "What TIME?", "it\u2019s \ufb01ne", "\u99c5"]
+    texts = [*SENTENCES, "the  station ", "What TIME?", "it\u2019s \ufb01ne", "\u99c5"]
     for text in texts:
         ids = found.tokenizer.encode(text, source_language="en", target_language="fr")[1:]
         assert ids == original(text).input_ids
@@ -149,14 +143,14 @@ def test_t5_as_transformers_5_saves_it(tmp_path: Path) -> None:
 def test_mbart_as_transformers_5_saves_it(tmp_path: Path) -> None:
     folder = tmp_path / "mbart"
     folder.mkdir()
-    shutil.copyfile(folders.sentencepiece_model(), folder / "sentencepiece.bpe.model")
+    (folder / "sentencepiece.bpe.model").write_bytes(folders.MODEL)
     original = transformers.MBart50Tokenizer.from_pretrained(folder, src_lang="en_XX")
     folders.mbart(folder, vocab_size=len(original))
     for name in ("sentencepiece.bpe.model", "special_tokens_map.json"):
         (folder / name).unlink()
     original.save_pretrained(folder)
     found = imported(folder, ("en", "fr"))
-    for text in [*folders.SENTENCES, "the  station", "What TIME?", "\u99c5"]:
+    for text in [*SENTENCES, "the  station", "What TIME?", "\u99c5"]:
         ids = found.tokenizer.encode(text, source_language="en", target_language="fr")
         assert ids == original(text).input_ids
     assert found.tokenizer.target_prefix("en", "fr") == (original.convert_tokens_to_ids("fr_XX"),)

@@ -1,4 +1,3 @@
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from model.text.tokenizer import (
 )
 from model.training.config_sections import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
+from tests.model.sentencepieces import train
 from tests.model.training.parallel_text import made_up_pairs
 
 PAIRS = made_up_pairs(200)
@@ -194,13 +194,7 @@ def test_the_tokenizer_of_an_imported_model_is_not_reused(tmp_path: Path) -> Non
 
 
 def test_reused_special_ids_are_the_models_own(tmp_path: Path) -> None:
-    model = io.BytesIO()
-    sentences = (source for source, _ in PAIRS)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=sentences, model_writer=model, vocab_size=60,
-        pad_id=3, unk_id=0, bos_id=1, eos_id=2, minloglevel=2,
-    )  # fmt: skip
-    (tmp_path / SHARED_FILE).write_bytes(model.getvalue())
+    (tmp_path / SHARED_FILE).write_bytes(train((source for source, _ in PAIRS), 60, pad_id=3))
     TokenizerSettings().save(tmp_path)
     tokenizer = trained(tmp_path / "new", (), reuse=str(tmp_path))
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (3, 0, 1, 2)

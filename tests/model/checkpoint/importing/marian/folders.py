@@ -1,6 +1,5 @@
 """Folders of random Marian models, as Mozilla, Bergamot and OPUS-MT lay them out."""
 
-import io
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,8 @@ from tests.model.checkpoint.importing.marian.networks import (
     write_bin,
     write_npz,
 )
+from tests.model.sentencepieces import SENTENCES, train
 
-SENTENCES = (
-    "where is the station",
-    "the book is on the table",
-    "i am hungry and tired",
-    "what time is it now",
-)
 MODEL = "model.enfr.intgemm.alphas.bin"
 SHORTLIST = "lex.50.50.enfr.s2t.bin"
 MAGIC = 0xF11A48D5013417F5
@@ -51,20 +45,8 @@ class Made:
 @cache
 def vocabulary(size: int = 33, tags: tuple[str, ...] = ()) -> bytes:
     """A SentencePiece model as Marian trains them: `</s>` is 0, `<unk>` 1."""
-    buffer = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 4),
-        model_writer=buffer,
-        vocab_size=size,
-        hard_vocab_limit=False,
-        eos_id=0,
-        unk_id=1,
-        bos_id=-1,
-        pad_id=-1,
-        user_defined_symbols=list(tags),
-        minloglevel=2,
-    )
-    return buffer.getvalue()
+    ids = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
+    return train(SENTENCES * 4, size, user_defined_symbols=list(tags), **ids)
 
 
 def make(

@@ -22,6 +22,7 @@ from tests.model.checkpoint.importing.marian.folders import (
     vocabulary,
 )
 from tests.model.checkpoint.importing.marian.networks import FIREFOX, random_tensors, write_npz
+from tests.model.sentencepieces import pieces_of
 
 CONFIGURATION = {
     "models": [MODEL],
@@ -120,7 +121,7 @@ def test_a_folder_that_tells_no_languages_needs_a_pair(tmp_path: Path) -> None:
 
 def test_opus_mts_lists_of_pieces_give_the_ids(tmp_path: Path) -> None:
     made = make(tmp_path / "enfr", layout="npz")
-    pieces = [made.source.id_to_piece(id_) for id_ in range(made.source.get_piece_size())]
+    pieces = pieces_of(vocabulary())
     ids = {piece: (id_ if id_ < 2 else len(pieces) + 1 - id_) for id_, piece in enumerate(pieces)}
     (made.folder / "vocab.enfr.spm").unlink()
     (made.folder / "opus.spm32k.vocab.yml").write_text(yaml.safe_dump(ids, allow_unicode=True))
@@ -138,7 +139,7 @@ def test_a_model_of_many_targets_needs_one_of_them(tmp_path: Path) -> None:
     made = make(tmp_path / "student", layout="npz")
     (made.folder / "vocab.enfr.spm").write_bytes(content := vocabulary(33, (">>fra<<", ">>deu<<")))
     made.folder.joinpath("model.enfr.npz").unlink()
-    size = sentencepiece.SentencePieceProcessor(model_proto=content).get_piece_size()
+    size = len(pieces_of(content))
     write_npz(made.folder / "model.npz", FIREFOX, random_tensors(FIREFOX, (size, size)))
     import_model(made.folder, tmp_path / "checkpoint", pair=("en", "de"))
     tokenizer = load_checkpoint(tmp_path / "checkpoint").tokenizer
