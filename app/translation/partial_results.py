@@ -1,7 +1,6 @@
 """⑥ ⑦ ⑧ Translations while they grow: the part that is certain and will not change."""
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 from itertools import islice
 
@@ -153,8 +152,7 @@ def _run(passage: DocumentTranslation, texts: Sequence[str], *, is_last: bool) -
     if not passage.requests:
         return document.rebuild(document.sentences)
     if is_last:
-        document = dataclasses.replace(
-            document,
+        document = document._replace(
             sentences=document.sentences[: len(texts)],
             gaps=(*document.gaps[: len(texts)], ""),
         )

@@ -8,12 +8,10 @@ letters (an enumeration's `1.`, `---`, 42, 🙂). A line break or tab ends a sen
 otherwise. Tags change nothing (`model.text.tags`).
 """
 
-import dataclasses
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import sentencex
 
@@ -80,8 +78,7 @@ _NEW_WORD = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]*['’]?[a-zà-ÿ]*,? [^\W_]")
 _JAPANESE_QUOTE = re.compile("[」』]\\Z")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(NamedTuple):
     """A text split into sentences and gaps.
 
     Attributes:
@@ -106,17 +103,17 @@ class Document:
         """
         language = canonical_code(language)
         text, tags = without_tags(text)
-        spans = list(_sentence_spans(text, language, splitting))
+        spans = _sentence_spans(text, language, splitting)
         if tags:
-            sentences, gaps = distributed(text, tags, spans)
-            return cls(language=language, sentences=sentences, gaps=gaps)
-        ends = [0, *(end for _, end in spans)]
-        starts = [*(start for start, _ in spans), len(text)]
-        return cls(
-            language=language,
-            sentences=tuple(text[start:end] for start, end in spans),
-            gaps=tuple(text[end:start] for end, start in zip(ends, starts, strict=True)),
-        )
+            return cls(language, *distributed(text, tags, spans))
+        sentences: list[str] = []
+        gaps: list[str] = []
+        last = 0
+        for start, end in spans:
+            gaps.append(text[last:start])
+            sentences.append(text[start:end])
+            last = end
+        return cls(language, tuple(sentences), (*gaps, text[last:]))
 
     def keeping(self, kept: Sequence[bool]) -> Self:
         """Returns the same text with some of its sentences moved into the gaps.
@@ -132,7 +129,7 @@ class Document:
                 gaps.append(gap)
             else:
                 gaps[-1] += sentence + gap
-        return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
+        return self._replace(sentences=tuple(sentences), gaps=tuple(gaps))
 
     def dividing(self, parts: Sequence[Sequence[str]]) -> Self:
         """Returns the same text with each of its sentences in parts.
@@ -148,7 +145,7 @@ class Document:
                 sentences.append(part.rstrip())
                 gaps.append(part[len(sentences[-1]) :])
             gaps[-1] += gap
-        return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
+        return self._replace(sentences=tuple(sentences), gaps=tuple(gaps))
 
     def pieces(self) -> Iterator[tuple[str, str]]:
         """Yields each sentence with the gap behind it, the first also with the gap before it; and alone.
@@ -185,29 +182,32 @@ class Document:
         )
 
 
-def _sentence_spans(text: str, language: str, splitting: Splitting) -> Iterator[tuple[int, int]]:
+def _sentence_spans(text: str, language: str, splitting: Splitting) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
     start = 0
     for end in _ends(text, language, splitting):
         sentence = _trimmed(text, start, end)
         if sentence is not None:
-            yield sentence
+            spans.append(sentence)
         start = end
+    return spans
 
 
-def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
-    """Yields where sentences end, the last at the end of the text; a part may have no letter."""
+def _ends(text: str, language: str, splitting: Splitting) -> list[int]:
+    """Returns where sentences end, the last at the end of the text; a part may have no letter."""
     if splitting == "none":
-        yield len(text)
-    elif splitting != "sentences":
-        blank_lines = _BLANK_LINE.finditer(text) if splitting == "paragraphs" else ()
-        start = 0
-        for end in (*(match.end() for match in blank_lines), len(text)):
-            paragraph = _BREAK.sub(" ", text[start:end])
-            yield from (start + each for each in sentence_ends(paragraph, language))
-            start = end
-    else:
-        for line in _LINE.finditer(text):
-            yield from (line.start() + end for end in sentence_ends(line[0], language))
+        return [len(text)]
+    if splitting == "sentences":
+        lines = _LINE.finditer(text)
+        return [line.start() + end for line in lines for end in sentence_ends(line[0], language)]
+    blank_lines = _BLANK_LINE.finditer(text) if splitting == "paragraphs" else ()
+    starts = [0, *(match.end() for match in blank_lines)]
+    paragraphs = zip(starts, (*starts[1:], len(text)), strict=True)
+    return [
+        start + each
+        for start, end in paragraphs
+        for each in sentence_ends(_BREAK.sub(" ", text[start:end]), language)
+    ]
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -278,15 +278,16 @@ def middle(sentence: str) -> int:
     return len(sentence) // 2
 
 
-def _candidates(line: str, language: str) -> Iterator[int]:
-    """Yields the splitter's ends, from windows that start at a sentence if possible."""
+def _candidates(line: str, language: str) -> list[int]:
+    """Returns the splitter's ends, from windows that start at a sentence if possible."""
+    found: list[int] = []
     start = 0
     while start + _WINDOW < len(line):
         ends = _window_ends(line[start : start + _WINDOW], language)
-        yield from (start + end for end in ends[:-1])
+        found += (start + end for end in ends[:-1])
         last_sentence = [0, *ends][-2]
         start += last_sentence if last_sentence >= _SHORTEST_STEP else _WINDOW
-    yield from (start + end for end in _window_ends(line[start:], language))
+    return found + [start + end for end in _window_ends(line[start:], language)]
 
 
 def _window_ends(text: str, language: str) -> list[int]:

@@ -4,13 +4,11 @@ To a network, `HELLO` and `Hello` are unrelated pieces, and training text has fe
 such a sentence is read in lower case, and its translation is written in capitals.
 """
 
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
@@ -30,8 +28,7 @@ _LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
 
-@dataclass(frozen=True)
-class SourceSentence:
+class SourceSentence(NamedTuple):
     """A sentence of a source text, cleaned and tokenised once.
 
     Attributes:
@@ -77,7 +74,7 @@ class SourceSentence:
         """
         text, tags = without_tags(text)
         sentence = cls._without_tags(text, pair, tokenizer, keep, glossary or _NO_TERMS)
-        return dataclasses.replace(sentence, tags=tags) if tags else sentence
+        return sentence._replace(tags=tags) if tags else sentence
 
     @classmethod
     def _without_tags(

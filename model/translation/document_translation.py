@@ -157,14 +157,11 @@ def sentences_of(
     Raises:
         DecodingError: If a sentence has no hypothesis.
     """
-    requested = (
-        (sentence, document.target, request)
+    remaining = iter(results)
+    return [
+        SentenceTranslation.of(sentence, document.target, request, next(remaining), tokenizer)
         for document in documents
         for sentence, request in zip(document.sentences, document.requests, strict=True)
-    )
-    return [
-        SentenceTranslation.of(sentence, target, request, result, tokenizer)
-        for (sentence, target, request), result in zip(requested, results, strict=True)
     ]
 
 

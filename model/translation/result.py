@@ -4,7 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError
@@ -30,8 +30,7 @@ class Diagnosis:
     kept: bool = False
 
 
-@dataclass(frozen=True)
-class SentenceTranslation:
+class SentenceTranslation(NamedTuple):
     """A sentence of a text and its translation.
 
     Attributes:
@@ -204,7 +203,7 @@ def better_of(
     second = SentenceTranslation.of(first.sentence, first.target, request, result, first.tokenizer)
     kept = second.diagnosis is None
     diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
-    return dataclasses.replace(second if kept else first, diagnosis=diagnosis)
+    return (second if kept else first)._replace(diagnosis=diagnosis)
 
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:

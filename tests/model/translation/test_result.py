@@ -63,7 +63,7 @@ def test_the_second_search_is_a_beam_that_may_not_repeat_itself(
 def test_the_second_holds_a_token_and_two_where_the_first_held_no_text(tokenizer: Tokenizer) -> None:
     """EOS counts as one; the first may have been white space alone."""
     empty = translated("", tokenizer, DecodeOptions())
-    copied = dataclasses.replace(empty, diagnosis=Diagnosis("copy"))
+    copied = empty._replace(diagnosis=Diagnosis("copy"))
     requests = [second_request(each) for each in (empty, copied)]
     assert [request.options.min_length for request in requests if request] == [3, 2]
 
@@ -87,7 +87,7 @@ def test_a_source_that_repeats_itself_gets_no_second_attempt(
     sentence = SentenceTranslation.of(source, "fr", DecodeRequest(ids, DecodeOptions()), result, tokenizer)
     assert sentence.diagnosis == Diagnosis("unfinished")
     assert (second_request(sentence) is not None) is is_tried
-    assert second_request(dataclasses.replace(sentence, diagnosis=Diagnosis("empty"))) is not None
+    assert second_request(sentence._replace(diagnosis=Diagnosis("empty"))) is not None
 
 
 def test_there_is_no_third_attempt(tokenizer: Tokenizer) -> None:
