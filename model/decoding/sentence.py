@@ -1,7 +1,7 @@
 """⑤ One request as the engine admits it: checked once, with its length bounds computed. No torch."""
 
 import dataclasses
-import secrets
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -124,7 +124,7 @@ class Sentence:
             request,
             shortest,
             longest,
-            seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
+            seed=random.getrandbits(_SEED_BITS) if seed is None else seed,
             candidates=None if shortlist is None else shortlist.choose(request.source_ids, needed),
         )
 
