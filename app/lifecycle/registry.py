@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from app.backend import Backend, LoadedModel, Model, load_verified
@@ -39,7 +40,7 @@ class _Entry:
     Attributes:
         model: The model.
         uses: Leases on it.
-        used_at: When the last lease ended, seconds of the event loop's clock.
+        used_at: When the last lease ended, seconds of the monotonic clock.
         loading: Loads it; None if it is loaded, or nothing asks for it.
         failures: How often loading has failed in a row.
         retry_at: When it may be loaded again, on the same clock.
@@ -193,7 +194,7 @@ class ModelRegistry:
                 if entry.loading is not None:
                     await asyncio.wait([entry.loading])
                 if entry.model.loaded is None:
-                    pause = max(entry.retry_at - _now(), 0.0)
+                    pause = max(entry.retry_at - monotonic(), 0.0)
                     raise ModelUnavailableError(entry.model.card.name, pause)
         except BaseException:
             self.end(entries)
@@ -202,7 +203,7 @@ class ModelRegistry:
     async def _wait(self, entries: Sequence[_Entry]) -> None:
         """Wait until the memory for models is reserved."""
         self._require_fitting(entries)
-        waiter = _Waiter(entries, _now())
+        waiter = _Waiter(entries, monotonic())
         self._waiting.append(waiter)
         try:
             await waiter.granted
@@ -216,7 +217,7 @@ class ModelRegistry:
 
     def _is_behind(self, entries: Iterable[_Entry]) -> bool:
         """Returns whether a request must wait because another one has waited for memory too long."""
-        is_starving = bool(self._waiting) and _now() - self._waiting[0].since >= _PATIENCE_SECONDS
+        is_starving = bool(self._waiting) and monotonic() - self._waiting[0].since >= _PATIENCE_SECONDS
         return is_starving and not all(entry.model.is_pinned for entry in entries)
 
     def _serve_waiting(self) -> None:
@@ -236,7 +237,7 @@ class ModelRegistry:
         Returns:
             Whether there is; otherwise nothing has happened.
         """
-        now = _now()
+        now = monotonic()
         missing = [entry for entry in entries if not entry.is_resident and entry.retry_at <= now]
         closing: list[asyncio.Future[None]] | None = []
         if missing:
@@ -255,7 +256,7 @@ class ModelRegistry:
         """End a lease."""
         for entry in entries:
             entry.uses -= 1
-            entry.used_at = _now()
+            entry.used_at = monotonic()
             self._rest(entry)
         self._serve_waiting()
 
@@ -301,7 +302,7 @@ class ModelRegistry:
         except Exception as failure:
             entry.failures += 1
             pause = min(_FIRST_BACKOFF_SECONDS * 2 ** (entry.failures - 1), _LONGEST_BACKOFF_SECONDS)
-            entry.retry_at = _now() + pause
+            entry.retry_at = monotonic() + pause
             self._metrics.count_load("failed")
             reason = {"model": name, "retry_seconds": pause, **describe_failure(failure)}
             logger.error("the model could not be loaded", extra=reason)
@@ -334,7 +335,7 @@ class ModelRegistry:
             return
         model = entry.model
         model.loaded, model.memory_bytes, model.precision = loaded, loaded.memory_bytes, loaded.precision
-        entry.failures, entry.used_at = 0, _now()
+        entry.failures, entry.used_at = 0, monotonic()
         self._metrics.count_load("loaded", loaded.seconds)
         self._metrics.show_models(self.models)
         fields = {"model": model.card.name, "version": model.version, "seconds": loaded.seconds}
@@ -455,7 +456,3 @@ def _models_of_pair(catalogue: Catalogue, name: str) -> set[Model]:
 def _identity(model: Model) -> tuple[object, ...]:
     """Returns a key that differs for models that differ, also in their self-test sentences."""
     return model.card.name, model.checksum, model.folder, model.self_test
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

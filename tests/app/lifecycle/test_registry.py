@@ -117,7 +117,7 @@ async def test_a_failed_load_fails_its_requests_alone_and_is_tried_again_later(
     backend: Models, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("app.lifecycle.registry._now", lambda: now)
+    monkeypatch.setattr("app.lifecycle.registry.monotonic", lambda: now)
     backend.broken.add("bc")
     async with registry_of(backend) as registry:
         for pause in (1, 2, 4, 8, 16, 32, 60, 60):
