@@ -123,14 +123,13 @@ class Backlog:
     def __init__(self, max_queued_tokens: int, *, fair_rows: int) -> None:
         self.tokens = Quota(max_queued_tokens)
         self.is_rationed = False
-        self._num_jobs = 0
         self._queues: dict[Model, FairQueue[SentenceJob]] = {}
-        self._tokens_of_model: SumByName[Model] = SumByName()
         self._taken_rows: SumByName[str] = SumByName()
         self.row_limit = RowLimit(fair_rows)
 
     def __len__(self) -> int:
-        return self._num_jobs
+        # A scrape asks without the lock; `tuple` takes all queues at once.
+        return sum(map(len, tuple(self._queues.values())))
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -139,7 +138,7 @@ class Backlog:
 
     def tokens_of(self, model: Model) -> int:
         """Total cost of the sentences that wait for one checkpoint."""
-        return self._tokens_of_model[model]
+        return self._queues[model].cost if model in self._queues else 0
 
     def tokens_before(self, client: str) -> int:
         """The cost that leaves before the next sentence of a client would.
@@ -158,7 +157,7 @@ class Backlog:
                 queue = self._queues[job.model] = FairQueue()
             queue.add(job)
             self.row_limit.add(job.client, job.rows, job.arrival)
-            self._count(job, 1)
+            self.tokens.take(job.cost, job.client)
 
     def remove(self, job: SentenceJob) -> bool:
         """Remove a job that waits.
@@ -170,7 +169,7 @@ class Backlog:
         if queue is None or not queue.remove(job):
             return False
         self.row_limit.remove(job.client, job.rows)
-        self._count(job, -1)
+        self._forget(job, queue)
         return True
 
     def first(self, model: Model, now: float) -> SentenceJob | None:
@@ -187,9 +186,10 @@ class Backlog:
 
     def take(self, job: SentenceJob) -> None:
         """Move the first sentence to an engine."""
-        self._queues[job.model].serve(job)
+        queue = self._queues[job.model]
+        queue.serve(job)
         self._taken_rows.add(job.client, job.rows)
-        self._count(job, -1)
+        self._forget(job, queue)
 
     def give_back(self, job: SentenceJob) -> None:
         """Record that a sentence has left its engine."""
@@ -202,9 +202,7 @@ class Backlog:
         taken = self._taken_rows[job.client]
         return not taken or taken + job.rows <= limit
 
-    def _count(self, job: SentenceJob, sign: int) -> None:
-        self._num_jobs += sign
-        self.tokens.take(sign * job.cost, job.client)
-        self._tokens_of_model.add(job.model, sign * job.cost)
-        if job.model not in self._tokens_of_model:
+    def _forget(self, job: SentenceJob, queue: FairQueue[SentenceJob]) -> None:
+        self.tokens.take(-job.cost, job.client)
+        if not queue:
             del self._queues[job.model]

@@ -55,7 +55,11 @@ class _ClientQueue(Generic[Item]):
 
 
 class FairQueue(Generic[Item]):
-    """One queue a client; every operation takes logarithmic time in the number of clients, amortised."""
+    """One queue a client; every operation takes logarithmic time in the number of clients, amortised.
+
+    Attributes:
+        cost: Total cost of the items.
+    """
 
     def __init__(self) -> None:
         self._clients: dict[str, _ClientQueue[Item]] = {}
@@ -63,6 +67,7 @@ class FairQueue(Generic[Item]):
         self._numbers = count()
         self._virtual_time = 0
         self._num_items = 0
+        self.cost = 0
         self._sweep_at = _MIN_SWEEP_SIZE
 
     def __len__(self) -> int:
@@ -76,6 +81,7 @@ class FairQueue(Generic[Item]):
             queue = self._clients[item.client] = _ClientQueue(self._virtual_time)
         queue.items[item] = None
         self._num_items += 1
+        self.cost += item.cost
         if queue.number is None and not queue.is_suspended:
             self._enter(queue)
 
@@ -90,6 +96,7 @@ class FairQueue(Generic[Item]):
             return False
         del queue.items[item]
         self._num_items -= 1
+        self.cost -= item.cost
         if not queue.items:
             # Its entry in the heap is found to be stale when it comes up.
             queue.number, queue.is_suspended = None, False
@@ -119,6 +126,7 @@ class FairQueue(Generic[Item]):
         queue.tag += item.cost
         del queue.items[item]
         self._num_items -= 1
+        self.cost -= item.cost
         queue.number = None
         if queue.items:
             self._enter(queue)

@@ -141,7 +141,7 @@ def test_nothing_remains_once_all_sentences_have_ended(actions: list[tuple[str, 
         assert backlog.remove(each)
     remains = (
         backlog.tokens.of_client,
-        backlog._tokens_of_model,
+        backlog._queues,
         backlog._taken_rows,
         backlog.row_limit._wanted,
     )
