@@ -208,9 +208,11 @@ class RequestContextMiddleware:
         if code is not None:
             metrics.count_rejection(code)
         metrics.count_finished(request.endpoint, request.status, request.outcome, request.seconds)
-        trace = {} if tracing is None else {"trace_id": tracing.record(request)}
+        fields = request.log_fields()
+        if tracing is not None:
+            fields["trace_id"] = tracing.record(request)
         if logger.isEnabledFor(level := request.level):
-            logger.handle(Event(logger.name, level, "request", request.log_fields() | trace))
+            logger.handle(Event(logger.name, level, "request", fields))
 
 
 def _without_head(scope: Scope) -> Scope:

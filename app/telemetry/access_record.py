@@ -55,13 +55,18 @@ class AccessRecord:
 
     def log_fields(self) -> dict[str, object]:
         """Fields of the log line."""
-        timings = self.timings
         fields: dict[str, object] = {
             "endpoint": self.endpoint,
             "status": self.status,
             "outcome": self.outcome,
-            "seconds": round(self.seconds, 6),
+            "seconds": _microseconds(self.seconds),
         }
-        for stage, spent in timings.seconds().items():
-            fields[_FIELDS[stage]] = round(spent, 6)
-        return {**fields, **timings.sizes()}
+        for stage, spent in self.timings.seconds().items():
+            fields[_FIELDS[stage]] = _microseconds(spent)
+        fields |= self.timings.sizes()
+        return fields
+
+
+def _microseconds(seconds: float) -> float:
+    """Returns seconds in whole microseconds; `round` takes three times as long."""
+    return int(1e6 * seconds + 0.5) / 1e6

@@ -151,4 +151,5 @@ def current() -> Timings:
 
 def server_timing(timings: Timings) -> bytes:
     """The stages so far as a `Server-Timing` value, in milliseconds (https://www.w3.org/TR/server-timing/)."""
-    return ", ".join(f"{stage};dur={1e3 * spent:.3f}" for stage, spent in timings.seconds().items()).encode()
+    stages = [f"{stage};dur={1e3 * spent:.3f}" for stage, spent in timings.seconds().items()]
+    return ", ".join(stages).encode()
