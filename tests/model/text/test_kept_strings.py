@@ -90,6 +90,10 @@ from model.text.tags import kept_tag
         ("diepresse.com, spiegel.de and news.orf.at say", ["diepresse.com", "spiegel.de", "news.orf.at"]),
         ("Use --dry-run or --name=x, `Foo`s, (`x`)", ["--dry-run", "--name=x", "`Foo`", "`x`"]),
         (
+            "At 48°51′24″N 2° 21' E, 5° east, see §3.1, :b. 请:name，:no",
+            ["48°51′24″N", "2° 21' E", "5°", "§3.1", ":name", ":no"],
+        ),
+        (
             "Pay £5–£10, 5-10 € or ￥99.00; 6'2\" tall, x^2^ in l'an 5'2",
             ["£5–£10", "5-10 €", "￥99.00", "6'2\"", "x^2^"],
         ),
