@@ -45,7 +45,8 @@ _BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z](?:\)|\.(?=\s
 _ELLIPSIS = r"\.{3,}+|…++"
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET}|{_ELLIPSIS})*+")
 # A remark, whose brackets a network may lose.
-_BRACKETED = re.compile(r"\([^()]+\)|\[[^\[\]]+\]")
+_BRACKETED = re.compile(r"\([^()]+\)|\[[^\[\]]+\]|（[^（）]+）|【[^【】]+】")
+_NARROW = str.maketrans("（）【】", "()[]")
 
 _WINDOW = 1000
 """Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
@@ -223,7 +224,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _spaced(gap: str, *, is_first: bool, is_last: bool) -> str:
-    """Returns a gap with spaces where it meets other sentences, and where it holds text itself."""
+    """Returns a gap with narrow brackets, and with spaces where it meets sentences or holds text itself."""
+    gap = gap.translate(_NARROW)
     if not any(map(str.isalpha, gap)):
         if is_first or is_last or any(map(str.isspace, gap)):
             return gap

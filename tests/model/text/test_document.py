@@ -169,9 +169,11 @@ def test_languages_with_spaces_get_them(source: str, target: str | None, expecte
     assert document.rebuild(["One.", "Two!", "Three."], target_language=target) == expected
 
 
-def test_spaces_are_outside_of_brackets() -> None:
-    document = Document.split("好的。(笑)", "zh")
+@pytest.mark.parametrize("brackets", ["()", "（）"])
+def test_spaces_are_outside_of_brackets(brackets: str) -> None:
+    document = Document.split("好的。笑".replace("笑", "笑".join(brackets)), "zh")
     assert document.rebuild(["Good.", "laughs"], target_language="en") == "Good. (laughs)"
+    assert document.rebuild(["いい。", "笑"], target_language="ja") == "いい。" + "笑".join(brackets)
 
 
 def test_what_stays_a_sentence_of_the_text_gets_spaces_around_it() -> None:
