@@ -6,8 +6,7 @@ const MOST = 8;
 /**
  * Translations that go on in another way from a place.
  *
- * @returns {Promise<{shown: string, translated: string, answered: object}[]>} What to offer, each with the whole
- *   translation and the request that it answers.
+ * @returns {Promise<{shown: string, translated: string}[]>} What to offer, each with the whole translation.
  */
 export async function alternativesAt(request, translated, start, signal) {
   const prefix = translated.slice(0, start);
@@ -17,7 +16,7 @@ export async function alternativesAt(request, translated, start, signal) {
   for (const other of [answer.translatedText, ...(answer.alternatives ?? [])]) {
     const shown = wordAt(other, start);
     if (!other.startsWith(prefix) || !shown || shown === wordAt(translated, start) || found.has(shown)) continue;
-    found.set(shown, { shown, translated: other, answered: request });
+    found.set(shown, { shown, translated: other });
   }
   return [...found.values()];
 }

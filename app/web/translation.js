@@ -74,11 +74,11 @@ async function offer(element) {
   const [asked, { signal }] = [request, work];
   const items = await alternativesAt(asked, output.value, Number(element.dataset.start), signal).catch(() => []);
   if (signal.aborted) return;
-  menu.replaceChildren(...items.map(({ shown, answered, translated }) => {
+  menu.replaceChildren(...items.map(({ shown, translated }) => {
     const item = document.createElement("button");
     Object.assign(item, { type: "button", role: "menuitem", textContent: shown });
     item.addEventListener("click", () => {
-      showWhole(translated, answered);
+      showWhole(translated, asked);
       output.focus();
     });
     return item;

@@ -14,9 +14,9 @@ DIRECTIONS = (("en", "fr"), ("fr", "en"))
 PARAGRAPH_BREAK = "\n\n"
 
 
-def document(draw: Random, language: str, *, paragraphs: int = 3, sentences: int = 5) -> str:
-    """A text of that many paragraphs of that many sentences each."""
-    written = (" ".join(draw.choices(TEXTS[language], k=sentences)) for _ in range(paragraphs))
+def document(draw: Random, language: str) -> str:
+    """A text of three paragraphs of five sentences each."""
+    written = (" ".join(draw.choices(TEXTS[language], k=5)) for _ in range(3))
     return PARAGRAPH_BREAK.join(written)
 
 

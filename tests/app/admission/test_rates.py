@@ -6,14 +6,7 @@ from hypothesis import strategies as st
 
 from app.admission.rates import RateLimit, parse_rate
 from app.errors import RateExceededError
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.app.admission.test_gate import Clock
 
 
 @pytest.mark.parametrize(

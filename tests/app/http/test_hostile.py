@@ -103,18 +103,8 @@ def controls(text: str) -> set[str]:
     return {character for character in text if ord(character) < 32 or 127 <= ord(character) < 160}
 
 
-@of(SIZES)
-def test_what_is_over_a_limit_is_refused(service: Live, case: Case) -> None:
-    judge(service, case)
-
-
-@of(FIELDS)
-def test_a_field_that_does_not_fit_is_refused(service: Live, case: Case) -> None:
-    judge(service, case)
-
-
-@of(BODIES)
-def test_a_body_that_is_not_what_it_should_be_is_refused(service: Live, case: Case) -> None:
+@of(SIZES | FIELDS | BODIES)
+def test_what_does_not_fit_is_refused(service: Live, case: Case) -> None:
     judge(service, case)
 
 

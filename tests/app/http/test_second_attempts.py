@@ -172,11 +172,3 @@ async def test_what_was_broken_is_counted_once_and_so_are_second_attempts(client
         'dragoman_degenerate_retries_total{outcome="impossible"} 0.0',
     ):
         assert sample in metrics
-
-
-async def test_a_batch_translates_like_single_requests(client: httpx.AsyncClient) -> None:
-    texts = [STUCK, "we go for evermore.", "all is well", "round. and round."]
-    alone = [(await translate(client, q=text)).json() for text in texts]
-    together = (await translate(client, q=texts)).json()
-    assert together["translatedText"] == [each["translatedText"] for each in alone]
-    assert together["details"] == [each["details"][0] for each in alone]
