@@ -159,7 +159,7 @@ async def test_a_full_disk_is_something_to_come_back_for(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     full = OSError(ENOSPC, "No space left on device")
-    monkeypatch.setattr("app.translation.files._write", Mock(side_effect=full))
+    monkeypatch.setattr("app.translation.file_jobs._write", Mock(side_effect=full))
     monkeypatch.setattr(FileJob, "save", Mock(side_effect=full))
     for path, form in (("/translate_file", FORM), ("/v2/document", {"target_lang": "FR"})):
         refused = await client.post(path, files={"file": ("a.txt", b"one")}, data=form)
