@@ -23,14 +23,7 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows, Slot
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, SlotTensors, StepShape
 from model.network.transformer import Transformer
-from model.network.triton_ops.choice import (
-    BeamTensors,
-    Forbidden,
-    GreedyTensors,
-    StepTensors,
-    record_beams,
-    record_greedy,
-)
+from model.network.triton_ops.choice import Forbidden, record_beams, record_greedy
 
 # Kernels are compiled for each width at its first step, while sentences wait: up to here about two seconds.
 _WIDEST_FUSED_BEAM = 16
@@ -174,33 +167,17 @@ class BatchState(SlotTensors):
     def _compute_greedy(self, shape: StepShape) -> None:
         options = self._options.first(shape.slots)
         log_probs_NK, tokens_NK = (each.squeeze(2) for each in self._likeliest_tokens(shape, options, 1))
-        ended_NK, totals_NK, lengths_NK, eos_log_probs_NK = self._search.independent.tensors(shape.slots)
-        tensors = GreedyTensors(
-            step=self._step_tensors(shape.slots, options),
-            has_ended_NK=ended_NK,
-            totals_NK=totals_NK,
-            lengths_NK=lengths_NK,
-            eos_log_probs_NK=eos_log_probs_NK,
-        )
-        record_greedy(tensors, tokens_NK, log_probs_NK, self._config.eos_id)
+        of_slots = self._tensors_of_step(shape.slots, options)
+        of_search = self._search.independent.tensors(shape.slots)
+        record_greedy(tokens_NK, log_probs_NK, self._config.eos_id, *of_slots, *of_search)
 
     def _compute_beams(self, shape: StepShape) -> None:
         options, search = self._options.first(shape.slots), self._search.beam
         likeliest = self._likeliest_tokens(shape, options, search.num_likeliest)
-        totals_NK, num_finished_N, pool_NKX = search.tensors(shape.slots)
-        tensors = BeamTensors(
-            step=self._step_tensors(shape.slots, options),
-            totals_NK=totals_NK,
-            num_finished_N=num_finished_N,
-            pool_NKX=pool_NKX,
-            num_hypotheses_N=options.num_hypotheses_N,
-            stop_N=options.stop_N,
-            enough_N=options.enough_N,
-            length_exponent_N=options.length_exponent_N,
-            length_offset_N=options.length_offset_N,
-            length_scale_N=options.length_scale_N,
-        )
-        parents_NK = record_beams(tensors, *likeliest, self._config.eos_id)
+        of_slots, of_search = self._tensors_of_step(shape.slots, options), search.tensors(shape.slots)
+        of_length = options.length_exponent_N, options.length_offset_N, options.length_scale_N
+        wanted = options.num_hypotheses_N, options.stop_N, options.enough_N, *of_length
+        parents_NK = record_beams(*likeliest, self._config.eos_id, *of_slots, *of_search, *wanted)
         self.decoder_state.reorder(parents_NK, shape.length)
 
     def _likeliest_tokens(self, shape: StepShape, options: OptionRows, top: int) -> tuple[Tensor, Tensor]:
@@ -215,19 +192,11 @@ class BatchState(SlotTensors):
         )
         return self._network.likeliest_tokens(states_NKM, forbidden, top)
 
-    def _step_tensors(self, slots: int, options: OptionRows) -> StepTensors:
-        """The tensors of the first slots that a greedy step and a beam step both change."""
-        past_tokens_NKC, past_parents_NKC, past_log_probs_NKC = self._backpointers.tensors(slots)
-        return StepTensors(
-            positions_N=self.decoder_state.positions_N[:slots],
-            longest_N=options.longest_N,
-            is_live_N=self.decoder_state.is_live_N[:slots],
-            tokens_NK=self._tokens_NK[:slots],
-            past_tokens_NKC=past_tokens_NKC,
-            past_parents_NKC=past_parents_NKC,
-            past_log_probs_NKC=past_log_probs_NKC,
-            flags_N2=self._flags_N2[:slots],
-        )
+    def _tensors_of_step(self, slots: int, options: OptionRows) -> tuple[Tensor, ...]:
+        """What a fused step reads and writes of the first slots, in the order of its operators."""
+        state = self.decoder_state
+        lengths = state.positions_N[:slots], options.longest_N, state.is_live_N[:slots]
+        return *lengths, self._tokens_NK[:slots], *self._backpointers.tensors(slots), self._flags_N2[:slots]
 
     def _complete(self, choice: Choice, step: StepOutput) -> None:
         """Freeze the slots whose search is complete, so that further steps change nothing there."""

@@ -125,104 +125,21 @@ def _likeliest(
     return chosen_RT
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepTensors:
-    """Tensors of the slots of a step; all but `longest_N` are written.
-
-    Attributes:
-        positions_N: Tokens of each slot before this step.
-        longest_N: Most tokens of each slot.
-        is_live_N: False where a slot is empty or complete.
-        tokens_NK: What the next step reads.
-        past_tokens_NKC: Token of every step.
-        past_parents_NKC: Row that it continued.
-        past_log_probs_NKC: Its log-probability.
-        flags_N2: Whether the slot is live after this step, and whether its numbers are broken.
-    """
-
-    positions_N: Tensor
-    longest_N: Tensor
-    is_live_N: Tensor
-    tokens_NK: Tensor
-    past_tokens_NKC: Tensor
-    past_parents_NKC: Tensor
-    past_log_probs_NKC: Tensor
-    flags_N2: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class GreedyTensors:
-    """What a greedy search knows of its hypotheses; all is written.
-
-    Attributes:
-        step: Of the same slots.
-        has_ended_NK: Whether a hypothesis is complete.
-        totals_NK: Log-probability of a hypothesis.
-        lengths_NK: Its tokens, EOS included.
-        eos_log_probs_NK: Log-probability of EOS; NaN if it was not produced.
-    """
-
-    step: StepTensors
-    has_ended_NK: Tensor
-    totals_NK: Tensor
-    lengths_NK: Tensor
-    eos_log_probs_NK: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeamTensors:
-    """What a beam search knows of its hypotheses, all written, and the options of its slots, all read.
-
-    Attributes:
-        step: Of the same slots.
-        totals_NK: Log-probability of a hypothesis; −inf where there is none.
-        num_finished_N: Hypotheses that have finished.
-        pool_NKX: Score, length, row and log-probability of EOS of the best of them, best first.
-        num_hypotheses_N: Hypotheses that the caller wants.
-        stop_N: Stop rule, its place in STOPS.
-        enough_N: Finished hypotheses that end the search, if the stop rule counts them.
-        length_exponent_N: Exponent of the length penalty.
-        length_offset_N: Added to a length, in tokens, before the penalty scales it.
-        length_scale_N: Divides the sum.
-    """
-
-    step: StepTensors
-    totals_NK: Tensor
-    num_finished_N: Tensor
-    pool_NKX: Tensor
-    num_hypotheses_N: Tensor
-    stop_N: Tensor
-    enough_N: Tensor
-    length_exponent_N: Tensor
-    length_offset_N: Tensor
-    length_scale_N: Tensor
-
-
-def flat(tensors: GreedyTensors | BeamTensors) -> tuple[Tensor, ...]:
-    """Those of the step, then the others, as the operators take them."""
-    step, *own = vars(tensors).values()
-    return *vars(step).values(), *own
-
-
-def record_greedy(tensors: GreedyTensors, chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int) -> None:
-    """Append the likeliest token of each hypothesis, and freeze the slots that are complete.
-
-    Args:
-        tensors: Written in place.
-        chosen_NK: The tokens.
-        log_probs_NK: Their log-probabilities.
-        eos_id: EOS, which ends a hypothesis.
-    """
-    _record_greedy(chosen_NK, log_probs_NK, eos_id, *flat(tensors))
-
-
 @operator(
     "record_greedy(Tensor chosen, Tensor log_probs, int eos_id, Tensor(a!) positions, Tensor longest, "
     "Tensor(b!) is_live, Tensor(c!) tokens, Tensor(d!) past_tokens, Tensor(e!) past_parents, "
     "Tensor(f!) past_log_probs, Tensor(g!) flags, Tensor(h!) has_ended, Tensor(i!) totals, "
     "Tensor(j!) lengths, Tensor(k!) eos_log_probs) -> ()"
 )
-def _record_greedy(chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int, *tensors: Tensor) -> None:
+def record_greedy(chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int, *tensors: Tensor) -> None:
+    """Append the likeliest token of each hypothesis, and freeze the slots that are complete.
+
+    Args:
+        chosen_NK: The tokens.
+        log_probs_NK: Their log-probabilities.
+        eos_id: EOS, which ends a hypothesis.
+        tensors: Those of the slots, see BatchState, then those of the hypotheses, see IndependentSearch.
+    """
     from triton import next_power_of_2
 
     from model.network.triton_ops import kernels
@@ -242,23 +159,6 @@ def _record_greedy(chosen_NK: Tensor, log_probs_NK: Tensor, eos_id: int, *tensor
     )
 
 
-def record_beams(tensors: BeamTensors, log_probs_NKT: Tensor, tokens_NKT: Tensor, eos_id: int) -> Tensor:
-    """Continue the best hypotheses of each slot, pool those that end, and freeze the slots that are settled.
-
-    The reference is BeamSearch, with what BatchState does after it.
-
-    Args:
-        tensors: Written in place.
-        log_probs_NKT: Log-probabilities of the likeliest tokens of each hypothesis, best first.
-        tokens_NKT: These tokens; at least 2 · K in all that are not EOS, if the vocabulary has them.
-        eos_id: EOS, which ends a hypothesis.
-
-    Returns:
-        The hypothesis that each one continues, (N, K); itself where a slot is not live.
-    """
-    return _record_beams(log_probs_NKT, tokens_NKT, eos_id, *flat(tensors))
-
-
 @operator(
     "record_beams(Tensor log_probs, Tensor candidates, int eos_id, Tensor(a!) positions, Tensor longest, "
     "Tensor(b!) is_live, Tensor(c!) tokens, Tensor(d!) past_tokens, Tensor(e!) past_parents, "
@@ -266,7 +166,21 @@ def record_beams(tensors: BeamTensors, log_probs_NKT: Tensor, tokens_NKT: Tensor
     "Tensor(j!) pool, Tensor num_hypotheses, Tensor stop, Tensor enough, Tensor length_exponent, "
     "Tensor length_offset, Tensor length_scale) -> Tensor"
 )
-def _record_beams(log_probs_NKT: Tensor, tokens_NKT: Tensor, eos_id: int, *tensors: Tensor) -> Tensor:
+def record_beams(log_probs_NKT: Tensor, tokens_NKT: Tensor, eos_id: int, *tensors: Tensor) -> Tensor:
+    """Continue the best hypotheses of each slot, pool those that end, and freeze the slots that are settled.
+
+    The reference is BeamSearch, with what BatchState does after it.
+
+    Args:
+        log_probs_NKT: Log-probabilities of the likeliest tokens of each hypothesis, best first.
+        tokens_NKT: These tokens; at least 2 · K in all that are not EOS, if the vocabulary has them.
+        eos_id: EOS, which ends a hypothesis.
+        tensors: Those of the slots, see BatchState; those of the hypotheses, see BeamSearch; and options, see
+            OptionRows.
+
+    Returns:
+        The hypothesis that each one continues, (N, K); itself where a slot is not live.
+    """
     from triton import next_power_of_2
 
     from model.network.triton_ops import kernels

@@ -128,6 +128,7 @@ def _attend(
     return joined
 
 
+@operator("embed(Tensor tokens, Tensor weight, float scale, Tensor positions, Tensor? added) -> Tensor")
 def embed(
     tokens_NK: Tensor, weight_VM: Tensor, scale: float, positions_N: Tensor, added_CM: Tensor | None
 ) -> Tensor:
@@ -140,13 +141,6 @@ def embed(
         positions_N: Position of each slot; one beyond the last of `added_CM` counts as the last.
         added_CM: What each position adds; None for nothing.
     """
-    return _embed(tokens_NK, weight_VM, scale, positions_N, added_CM)
-
-
-@operator("embed(Tensor tokens, Tensor weight, float scale, Tensor positions, Tensor? added) -> Tensor")
-def _embed(
-    tokens_NK: Tensor, weight_VM: Tensor, scale: float, positions_N: Tensor, added_CM: Tensor | None
-) -> Tensor:
     from triton import next_power_of_2
 
     from model.network.triton_ops import kernels
