@@ -53,12 +53,6 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def phrases() -> tuple[tuple[str, str], ...]:
-    """English and French, as `tiny_checkpoint` has learnt them."""
-    return PHRASES
-
-
-@pytest.fixture(scope="session")
 def tiny_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shared unigram vocabulary of 309 pieces with byte fallback and the tags <2en> and <2fr>."""
     from tests.tiny import train_tokenizer

@@ -1,5 +1,8 @@
 """Shared by tests of the core: the native library, in every form that this machine can run."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from model.native.binding import Library
@@ -11,6 +14,12 @@ from tests.model.native_library import native_library
 def library(request: pytest.FixtureRequest) -> Library:
     """The native library for each instruction set in turn."""
     return native_library(request.param)
+
+
+@pytest.fixture
+def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    """A copy of `tiny_checkpoint` that a test may write into."""
+    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
 
 
 @pytest.fixture

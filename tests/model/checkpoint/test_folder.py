@@ -24,12 +24,6 @@ from tests.model.test_files import largest_file
 from tests.tiny import tiny_card, tiny_config, train_tokenizer
 
 
-@pytest.fixture
-def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
-    """A copy that a test may damage."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
-
-
 def resign(folder: Path) -> None:
     """Make the checksums agree with the files again, so that only later checks can object."""
     write_provenance(folder, {})

@@ -1,7 +1,6 @@
 """Self-test sentences: recorded if the network is sure of them, and compared by similarity."""
 
 import dataclasses
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,8 +62,7 @@ def test_a_network_is_sure_where_no_token_has_a_rival() -> None:
     assert not is_sure(dataclasses.replace(sure, token_log_probabilities=(-0.1, -0.7, -0.1)))
 
 
-def test_recording_them_changes_nothing_but_provenance(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+def test_recording_them_changes_nothing_but_provenance(folder: Path) -> None:
     before = load_checkpoint(folder)
     record(folder, PROVENANCE_KEY, [sentence("un texte").to_dict()])
     after = load_checkpoint(folder)

@@ -1,7 +1,6 @@
 """Shortlists: the target tokens of a sentence, and their file in a checkpoint."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,6 @@ from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
 from tests.model.checkpoint.test_folder import resign
 from tests.model.shortlists import shortlist_of
-
-
-@pytest.fixture
-def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
-    """A copy that a test may write into."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
 
 
 @pytest.fixture

@@ -7,8 +7,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from model.cli import main
+from tests.conftest import PHRASES
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """PHRASES, English and French in two columns."""
+    path = tmp_path / "en-fr.tsv"
+    path.write_text("".join(f"{en}\t{fr}\n" for en, fr in PHRASES), encoding="utf-8")
+    return path
 
 
 @pytest.fixture

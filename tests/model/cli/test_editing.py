@@ -1,6 +1,5 @@
 """`dragoman golden` and `dragoman shortlist`: what they add to a checkpoint, and what they refuse."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,6 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.self_test import self_test_sentences
 from tests.conftest import PHRASES
 from tests.model.cli.conftest import Run
-
-
-@pytest.fixture
-def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
 
 
 def test_what_the_network_is_sure_of_is_recorded(run: Run, folder: Path) -> None:
@@ -94,13 +88,6 @@ def recorded(run: Run, folder: Path, file: Path) -> set[tuple[str, str, str]]:
     return {(each.source_language, each.source, each.translation) for each in found}
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{english}\t{french}\n" for english, french in PHRASES))
-    return path
-
-
 def translation(run: Run, folder: Path, *options: str) -> str:
     result = run("translate", "--checkpoint", folder, "-s", "en", "-t", "fr", *options, stdin="Thank you.")
     assert result.exit_code == 0, result.stderr
@@ -114,7 +101,7 @@ def test_a_shortlist_is_written_with_its_origin(run: Run, folder: Path, corpus: 
     checkpoint = load_checkpoint(folder)
     assert checkpoint.shortlist is not None
     assert checkpoint.provenance["shortlist"] == {
-        "corpora": ["en-fr pairs.tsv"],
+        "corpora": ["en-fr en-fr.tsv"],
         "pairs": 12,
         "per_token": 7,
         "always": 5,

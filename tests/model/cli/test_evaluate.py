@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,27 @@ from model.cli.evaluate import ReferenceColumns, TextOptions
 from model.errors import CorpusError
 from model.evaluation import EvaluationText
 from model.text.detection import has_statistics
+from tests.conftest import PHRASES
 from tests.model.cli.conftest import Run
-
-Phrases = tuple[tuple[str, str], ...]
 
 
 @pytest.fixture
-def aligned(tmp_path: Path, phrases: Phrases) -> tuple[Path, Path]:
+def aligned(tmp_path: Path) -> tuple[Path, Path]:
     for i, code in enumerate(("en", "fr")):
-        (tmp_path / code).write_text("".join(f"{phrase[i]}\n" for phrase in phrases), encoding="utf-8")
+        (tmp_path / code).write_text("".join(f"{phrase[i]}\n" for phrase in PHRASES), encoding="utf-8")
     return tmp_path / "en", tmp_path / "fr"
 
 
-def test_perfect_translations_score_100(run: Run, aligned: tuple[Path, Path], phrases: Phrases) -> None:
+def test_perfect_translations_score_100(run: Run, aligned: tuple[Path, Path]) -> None:
     english, french = aligned
     result = run(
         "evaluate", "--source-file", english, "--reference-file", french, "-s", "en", "-t", "fr", "--json"
     )
     report = json.loads(result.stdout)
     assert (report["bleu"], report["chrf"]) == pytest.approx((100, 100))
-    assert (report["model"], report["pair"], report["sentences"]) == ("tiny 1", "en-fr", len(phrases))
+    assert (report["model"], report["pair"], report["sentences"]) == ("tiny 1", "en-fr", len(PHRASES))
     assert "tok:13a" in report["bleu_signature"]
-    assert report["sentences_per_second"] == pytest.approx(len(phrases) / report["seconds"])
+    assert report["sentences_per_second"] == pytest.approx(len(PHRASES) / report["seconds"])
 
 
 def test_the_report_for_people(run: Run, aligned: tuple[Path, Path]) -> None:
@@ -49,11 +47,9 @@ def test_the_report_for_people(run: Run, aligned: tuple[Path, Path]) -> None:
     assert "sentences/s" in lines[3]
 
 
-def test_columns_of_a_compressed_file_and_compressed_translations(
-    run: Run, phrases: Phrases, tmp_path: Path
-) -> None:
+def test_columns_of_a_compressed_file_and_compressed_translations(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "en-fr.tsv.gz"
-    path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in phrases).encode()))
+    path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in PHRASES).encode()))
     columns = ["--source-column", "2", "--reference-column", "1"]
     for name, read in (("translations", bytes), ("translations.gz", gzip.decompress)):
         options = ["-t", "en", "--limit", "2", "-o", tmp_path / name, "--json"]
@@ -86,11 +82,7 @@ def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
     assert "lines" not in json.loads(run(*asked[:-2], "--json").stdout)
 
 
-def test_scores_are_kept_with_the_checkpoint(
-    run: Run, aligned: tuple[Path, Path], tiny_checkpoint: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(tiny_checkpoint, folder)
+def test_scores_are_kept_with_the_checkpoint(run: Run, aligned: tuple[Path, Path], folder: Path) -> None:
     before = load_checkpoint(folder)
     files = ["--source-file", aligned[0], "--reference-file", aligned[1]]
     run("evaluate", *files, "-s", "en", "-t", "fr", "--checkpoint", folder, "--record", "phrases")
@@ -101,13 +93,6 @@ def test_scores_are_kept_with_the_checkpoint(
     assert evaluations["phrases en-fr"]["sentences"] == 6
     assert after.checksum == before.checksum
     assert {**after.provenance, "evaluations": None} == {**before.provenance, "evaluations": None}
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, phrases: Phrases) -> Path:
-    path = tmp_path / "en-fr.tsv"
-    path.write_text("".join(f"{en}\t{fr}\n" for en, fr in phrases), encoding="utf-8")
-    return path
 
 
 def test_both_directions_of_a_corpus(run: Run, corpus: Path) -> None:
@@ -138,10 +123,10 @@ def test_a_checkpoint_against_itself(run: Run, corpus: Path, tiny_checkpoint: Pa
 
 
 def test_files_of_translations_need_no_checkpoint(
-    run: Run, aligned: tuple[Path, Path], tmp_path: Path, phrases: Phrases
+    run: Run, aligned: tuple[Path, Path], tmp_path: Path
 ) -> None:
     worse = tmp_path / "worse.fr"
-    worse.write_text("".join(f"autre chose {number}\n" for number in range(len(phrases))))
+    worse.write_text("".join(f"autre chose {number}\n" for number in range(len(PHRASES))))
     files = [
         "--reference-file",
         aligned[1],

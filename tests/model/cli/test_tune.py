@@ -1,8 +1,6 @@
 """`dragoman tune`: it tries searches on text, and keeps the best in the checkpoint."""
 
 import dataclasses
-import gzip
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,18 +11,6 @@ from model.checkpoint.folder import load_checkpoint
 from model.cli.main import main
 from model.decode_request import DecodeOptions
 from tests.conftest import PHRASES
-
-
-@pytest.fixture
-def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "valid.tsv.gz"
-    path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in PHRASES).encode()))
-    return path
 
 
 def tune(*arguments: str | Path) -> Result:
@@ -48,7 +34,7 @@ def test_the_best_search_becomes_the_default_of_a_sound_checkpoint(folder: Path,
     assert after.config == before.config
     tuning = after.provenance["tuning"]
     assert isinstance(tuning, dict)
-    assert (tuning["text"], tuning["metric"], len(tuning["tried"])) == (["valid.tsv.gz"], "bleu", 1)
+    assert (tuning["text"], tuning["metric"], len(tuning["tried"])) == (["en-fr.tsv"], "bleu", 1)
     kept = {key: value for key, value in after.provenance.items() if key not in ("tuning", "files")}
     assert kept == {key: value for key, value in before.provenance.items() if key != "files"}
 

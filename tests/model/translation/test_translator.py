@@ -21,6 +21,7 @@ from model.decoding.factory import torch_engine
 from model.errors import ConfigError, DecodingError, InputError
 from model.translation.document_translation import with_alternatives
 from model.translation.translator import Translator, decode_in_parallel
+from tests.conftest import PHRASES
 from tests.model.decoding.networks import PAD, request
 from tests.model.decoding.scripted_runner import ScriptedRunner, echo
 
@@ -30,8 +31,8 @@ def translator(tiny_checkpoint: Path) -> Translator:
     return Translator.load(tiny_checkpoint, device="cpu")
 
 
-def test_it_translates_both_ways(translator: Translator, phrases: tuple[tuple[str, str], ...]) -> None:
-    english, french = [en for en, _ in phrases], [fr for _, fr in phrases]
+def test_it_translates_both_ways(translator: Translator) -> None:
+    english, french = [en for en, _ in PHRASES], [fr for _, fr in PHRASES]
     assert translator.translate(english, source="en", target="fr") == french
     assert translator.translate(french, source="fr", target="en") == english
 
@@ -92,11 +93,9 @@ def test_blank_texts_and_one_s_own_language_come_back(translator: Translator) ->
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_translation_does_not_depend_on_its_company(
-    tiny_checkpoint: Path, phrases: tuple[tuple[str, str], ...], precision: str
-) -> None:
+def test_a_translation_does_not_depend_on_its_company(tiny_checkpoint: Path, precision: str) -> None:
     translator = Translator.load(tiny_checkpoint, device="cpu", precision=precision)
-    texts = [en for en, _ in phrases] + ["The dog is hungry. Where is the cat?", "Good cat."]
+    texts = [en for en, _ in PHRASES] + ["The dog is hungry. Where is the cat?", "Good cat."]
     together = translator.translate(texts, source="en", target="fr")
     for text, translation in zip(texts, together, strict=True):
         alone = translator.translate([text], source="en", target="fr")[0]
@@ -105,12 +104,10 @@ def test_a_translation_does_not_depend_on_its_company(
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "int8"])
-def test_every_precision_translates(
-    tiny_checkpoint: Path, phrases: tuple[tuple[str, str], ...], precision: str
-) -> None:
+def test_every_precision_translates(tiny_checkpoint: Path, precision: str) -> None:
     translator = Translator.load(tiny_checkpoint, device="cpu", precision=precision)
-    translations = translator.translate([en for en, _ in phrases], source="en", target="fr")
-    assert translations == [fr for _, fr in phrases]
+    translations = translator.translate([en for en, _ in PHRASES], source="en", target="fr")
+    assert translations == [fr for _, fr in PHRASES]
     assert translator.precision == precision
 
 

@@ -13,6 +13,7 @@ from model.checkpoint.importing.importer import import_model
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_factory
 from model.network.transformer import Transformer
+from tests.conftest import PHRASES
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.checkpoint.importing.test_hugging_face import random_sources
 from tests.model.tiny_networks import randomised
@@ -44,15 +45,13 @@ def own(request: pytest.FixtureRequest, tiny_checkpoint: Path, tmp_path: Path) -
     return request.param, checkpoint
 
 
-def test_an_export_comes_back(
-    own: tuple[str, Checkpoint], phrases: Sequence[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_an_export_comes_back(own: tuple[str, Checkpoint], tmp_path: Path) -> None:
     architecture, before = own
     export_checkpoint(before, tmp_path / "exported", architecture)
     import_model(tmp_path / "exported", tmp_path / "imported")
     after = load_checkpoint(tmp_path / "imported")
     assert set(after.card.pairs) == set(before.card.pairs)
-    texts = [*(text for pair in phrases for text in pair), "It’s LATE\u2026", "Œuvre"]
+    texts = [*(text for pair in PHRASES for text in pair), "It’s LATE\u2026", "Œuvre"]
     sources = [before.tokenizer.encode(text, target_language="fr") for text in texts]
     assert [after.tokenizer.encode(text, target_language="fr") for text in texts] == sources
     found = tokens(before, sources)
