@@ -24,6 +24,7 @@ from app.lifecycle.processes import ServiceProcess
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
+from model.cli import main as dragoman
 from tests.app.double import DoubleBackend
 
 
@@ -59,13 +60,16 @@ def main() -> None:
         sys.exit(supervise(chosen, chosen.processes, run))
 
 
-def serve_forked(environment: dict[str, str], stderr: Connection) -> None:
-    """Serve from a fork, with this environment and standard error."""
+def serve_forked(environment: dict[str, str], stderr: Connection, is_real: bool) -> None:
+    """Run a double or `dragoman serve` in a fork, with this environment and standard error."""
     os.environ.clear()
     os.environ.update(environment)
     with stderr:
         os.dup2(stderr.fileno(), 2)
-    main()
+    if is_real:
+        dragoman(["serve"])
+    else:
+        main()
 
 
 if __name__ == "__main__":

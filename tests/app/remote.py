@@ -76,21 +76,27 @@ REAL = ("-c", "from model.cli import main; main()", "serve")
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.app.live"])
+_FORKS.set_forkserver_preload(["app.cli", "app.lifecycle.engine_backend", "model.cli.main", "tests.app.live"])
 
 
 class Forked:
-    """A double, forked from a process that has imported it; used as a Popen.
+    """A service, forked from a process that has imported it; used as a Popen.
 
-    The import takes half a second, and tests start fifty services.
+    The import takes half a second, and tests start seventy services.
+
+    Args:
+        environment: Its environment variables.
+        is_real: Whether it is what `dragoman serve` runs, instead of a double.
     """
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], is_real: bool) -> None:
         from tests.app.live import serve_forked
 
         reader, writer = _FORKS.Pipe(duplex=False)
         with reader, writer:
-            self._process = _FORKS.Process(target=serve_forked, args=(environment, writer), daemon=True)
+            self._process = _FORKS.Process(
+                target=serve_forked, args=(environment, writer, is_real), daemon=True
+            )
             self._process.start()
             self.stderr = os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
         assert self._process.pid is not None
@@ -114,23 +120,26 @@ class Forked:
         self._process.kill()
 
 
-def _start(command: Sequence[str] | None, environment: dict[str, str]) -> "Forked | subprocess.Popen[str]":
+def _start(
+    command: Sequence[str] | None, is_real: bool, environment: dict[str, str]
+) -> "Forked | subprocess.Popen[str]":
     if command is None:
-        return Forked(environment)
+        return Forked(environment, is_real)
     return subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     )
 
 
 @contextmanager
-def running(*, command: Sequence[str] | None = None, **variables: str) -> Iterator[Live]:
+def running(*, command: Sequence[str] | None = None, real: bool = False, **variables: str) -> Iterator[Live]:
     """A service that is ready.
 
     Args:
-        command: Arguments of Python, such as DOUBLE and REAL; None forks a double, which is faster.
+        command: Arguments of Python, such as DOUBLE and REAL; None forks a service, which is faster.
+        real: Whether to fork the real service instead of a double.
         variables: Of the environment.
     """
-    process = _start(command, os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables)
+    process = _start(command, real, os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables)
     assert process.stderr is not None
     lines: list[str] = []
     log = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.app.remote import REAL, Live, running, wait_for
 from tests.app.traffic import Traffic
 from tests.embedded import EMBEDDED, NAME, WEIGHTS
 
-WATCHING = {"command": REAL, "DRAGOMAN_WATCH_SECONDS": "0.25"}
+WATCHING: dict[str, Any] = {"real": True, "DRAGOMAN_WATCH_SECONDS": "0.25"}
 
 
 def put(folder: Path, version: str, name: str = NAME) -> Path:
@@ -57,7 +58,7 @@ def resident_bytes(live: Live) -> int:
 @pytest.mark.slow
 def test_sigterm_at_full_load_loses_no_request() -> None:
     unhurried = {"DRAGOMAN_REQUEST_TIMEOUT_MS": "300000", "DRAGOMAN_DRAIN_SECONDS": "300"}
-    with running(command=REAL, **unhurried) as live:
+    with running(real=True, **unhurried) as live:
         with Traffic(live, 32) as traffic:
             traffic.wait_for_answers(64)
             traffic.mark()

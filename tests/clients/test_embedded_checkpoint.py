@@ -6,7 +6,7 @@ import deepl
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from tests.app.remote import REAL, Live, running
+from tests.app.remote import Live, running
 from tests.clients.conftest import connect
 
 LETTER = "Good morning.\nWhere is the station?  I am\nvery hungry.\n"
@@ -14,7 +14,7 @@ LETTER = "Good morning.\nWhere is the station?  I am\nvery hungry.\n"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Live]:
-    with running(command=REAL, DRAGOMAN_DEVICE="cpu") as live:
+    with running(real=True, DRAGOMAN_DEVICE="cpu") as live:
         yield live
 
 

@@ -6,10 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
 from tests.app.remote import (
@@ -29,9 +30,9 @@ from tests.model.native_library import needs_native
 
 
 @contextmanager
-def running_two(folder: Path, command: Sequence[str] | None = None, **variables: str) -> Iterator[Live]:
+def running_two(folder: Path, **variables: Any) -> Iterator[Live]:
     """Two processes under a supervisor, whose files are in a folder."""
-    with running(command=command, DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
+    with running(DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
         with ExitStack() as until_both_accept:
             wait_for(lambda: both_accept(live, until_both_accept))
         yield live
@@ -159,7 +160,7 @@ def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
     folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
     files.mkdir()
     variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
-    with running_two(files, command=REAL, **variables) as live, Traffic(live, 6) as traffic:
+    with running_two(files, real=True, **variables) as live, Traffic(live, 6) as traffic:
         traffic.wait_for_answers(20)
         put(folder, "v2")
         live.process.send_signal(signal.SIGHUP)
@@ -178,7 +179,7 @@ def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tm
     folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
     files.mkdir()
     variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
-    with running_two(files, command=REAL, **variables) as live:
+    with running_two(files, real=True, **variables) as live:
         put(folder, "v2")
         os.kill(live.processes()[0], signal.SIGKILL)
         wait_for(lambda: reloads(live, "replaced") == 1)
@@ -187,7 +188,7 @@ def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tm
 
 @needs_native
 def test_the_processes_map_the_same_weights(tmp_path: Path) -> None:
-    with running_two(tmp_path, command=REAL) as live:
+    with running_two(tmp_path, real=True) as live:
         victim, other = live.processes()
         shared = weights_of(other)
         assert len(shared) == 1

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.app.http.hostile import BODIES, CANARY, FIELDS, GOOD, HEADS, SIZES, TEXTS, Case
-from tests.app.remote import REAL, Live, running
+from tests.app.remote import Live, running
 
 _MOST_GROWTH = 32 * 2**20
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]*\r\n")
 
 
 # Deadlines do not pass, however busy the machine is.
-UNHURRIED: dict[str, Any] = {"command": REAL, "DRAGOMAN_REQUEST_TIMEOUT_MS": "300000"}
+UNHURRIED: dict[str, Any] = {"real": True, "DRAGOMAN_REQUEST_TIMEOUT_MS": "300000"}
 
 
 @pytest.fixture(scope="module")

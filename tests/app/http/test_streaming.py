@@ -13,7 +13,7 @@ from app.http import streaming
 from app.http.streaming import prefers_events
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, take_steps
-from tests.app.remote import JSON, REAL, running, wait_for, wait_until_in_flight
+from tests.app.remote import JSON, running, wait_for, wait_until_in_flight
 from tests.model.native_library import needs_native
 
 pytestmark = pytest.mark.anyio
@@ -240,7 +240,7 @@ EMBEDDED = (
 @pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
 def test_the_embedded_checkpoint_streams_over_a_real_socket(native: str) -> None:
     """Greedy, beam and sampling: only ever added to, and the end is the plain answer."""
-    with running(command=REAL, DRAGOMAN_NATIVE=native, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
+    with running(real=True, DRAGOMAN_NATIVE=native, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
         for decoding in ({"beam_size": 4}, {"strategy": "greedy"}, {"strategy": "sample", "seed": 5}):
             body = json.dumps(REQUEST | {"q": EMBEDDED, "decoding": decoding}).encode()
             _, plain = live.post(body, JSON)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.remote import JSON, REAL, Live, running, wait_for
+from tests.app.remote import JSON, Live, running, wait_for
 from tests.app.test_equivalence_pivot import altered
 
 CODES = ("aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh")
@@ -46,7 +46,7 @@ def many(folder: Path) -> Iterator[Live]:
 
 def serving(folder: Path) -> AbstractContextManager[Live]:
     return running(
-        command=REAL,
+        real=True,
         DRAGOMAN_CHECKPOINT=str(folder),
         DRAGOMAN_DEVICE="cpu",
         DRAGOMAN_WORKERS="2",
