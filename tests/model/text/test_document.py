@@ -232,8 +232,8 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
 @pytest.mark.parametrize("splitting", get_args(Splitting))
 def test_hostile_text_takes_linear_time(unit: str, language: str, splitting: Splitting) -> None:
     start = time.thread_time()
-    Document.split(unit * (100_000 // len(unit)), language, splitting)
-    assert time.thread_time() - start < 2  # far less than quadratic time would be
+    Document.split(unit * (50_000 // len(unit)), language, splitting)
+    assert time.thread_time() - start < 1  # far less than quadratic time would be
 
 
 @given(text=st.text("ab. \n!你", max_size=40), data=st.data())
