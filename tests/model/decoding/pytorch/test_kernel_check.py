@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -65,9 +64,13 @@ print(len(compiled))
 
 
 @pytest.mark.usefixtures("triton")
-def test_kernels_compile_for_a_gpu_of_compute_capability_9(tmp_path: Path) -> None:
-    """The compiler accepts less than the interpreter, and needs no GPU; odd sizes, and those of `base`."""
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+def test_kernels_compile_for_a_gpu_of_compute_capability_9(cache: pytest.Cache) -> None:
+    """The compiler accepts less than the interpreter, and needs no GPU; odd sizes, and those of `base`.
+
+    Triton keeps what it has compiled by the hash of the source, the options and itself, so that later runs
+    compile only kernels that have changed.
+    """
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache.mkdir("triton"))}
     command = [sys.executable, "-c", _COMPILE]
     outcome = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
