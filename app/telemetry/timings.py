@@ -131,7 +131,11 @@ class StageTimer:
         self._began = clock()
 
     def __exit__(self, *_fault: object) -> None:
-        self._timings.spans.append((self._began, clock(), self._stage))
+        spans = self._timings.spans
+        if spans and spans[-1][2] == self._stage:
+            # Nothing was recorded between the two, so they become one span.
+            self._began = spans.pop()[0]
+        spans.append((self._began, clock(), self._stage))
 
 
 def begin(timings: Timings) -> Token[Timings]:
