@@ -69,19 +69,26 @@ class Reader:
         texts = zip(request.texts, request.fields, strict=True)
         return [self._plan_text(request, text, field) for text, field in texts]
 
-    def read(self, jobs: Sequence[TextJob]) -> None:
+    def read(self, jobs: Sequence[TextJob]) -> float:
         """Tokenises texts for their next hop, whose checkpoint must be loaded.
+
+        Returns:
+            How many seconds of that it took to encode their sentences.
 
         Raises:
             TextTooLongError: If a sentence is longer than its checkpoint reads, or all are than the queue.
         """
-        num_tokens = 0
+        num_tokens, encode_seconds = 0, 0.0
         for job in jobs:
             job.read()
-            num_tokens += sum(len(sentence.source_ids) for sentence in job.requests)
+            for passage in job.passages:
+                encode_seconds += passage.encode_seconds
+            for sentence in job.requests:
+                num_tokens += len(sentence.source_ids)
             if num_tokens > self._max_tokens:
                 # Reading all of a request that is rejected anyway might take seconds.
                 raise TextTooLongError("q", "MAX_QUEUED_TOKENS", int(self._max_tokens), num_tokens)
+        return encode_seconds
 
     def _plan_text(self, request: TranslationRequest, text: str, field: str) -> Text:
         layout = layout_of(text, request.markup)

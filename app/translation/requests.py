@@ -120,11 +120,6 @@ class TextJob:
     remaining: tuple[Hop, ...] = ()
     done: tuple[Sequence[SentenceTranslation], ...] = ()
 
-    @property
-    def encode_seconds(self) -> float:
-        """How long it took to encode its sentences for the next hop."""
-        return sum(passage.encode_seconds for passage in self.passages)
-
     def read(self) -> None:
         """Tokenises its texts for the next hop.
 

@@ -135,8 +135,8 @@ class TranslationService:
         timings, client, size = current(), request.client, request.num_characters
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
-            await run(partial(self._reader.read, jobs))
-        timings.split_off("encode", sum(job.encode_seconds for job in jobs))
+            encode_seconds = await run(partial(self._reader.read, jobs))
+        timings.split_off("encode", encode_seconds)
         if partial_results is not None:
             partial_results.begin(texts)
         # Finding out which tokens are certain costs the engines time in each step.
@@ -202,14 +202,15 @@ class TranslationService:
         remaining = iter(sentences)
         for job in jobs:
             own = list(islice(remaining, len(job.requests)))
-            pair = "-".join(job.remaining[0].pair)
-            source = sum(len(sentence.request.source_ids) for sentence in own)
-            target = sum(len(sentence.best.token_ids) for sentence in own)
-            current().count_tokens(pair, source, target)
-            self._metrics.count_translated(pair, source, target)
+            source = target = 0
             for sentence in own:
+                source += len(sentence.request.source_ids)
+                target += len(sentence.best.token_ids)
                 if sentence.diagnosis is not None:
                     self._metrics.count_degenerate(sentence.diagnosis.kind)
+            pair = "-".join(job.remaining[0].pair)
+            current().count_tokens(pair, source, target)
+            self._metrics.count_translated(pair, source, target)
             job.advance(own)
 
 
