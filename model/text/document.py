@@ -174,7 +174,7 @@ class Document(NamedTuple):
         needs_spaces = target_language is not None and gains_spaces(self.language, target_language)
         gaps = self._spaced_gaps() if needs_spaces else self.gaps
         pairs = zip(translations, gaps[1:], strict=True)
-        return gaps[0] + "".join(translation + gap for translation, gap in pairs)
+        return gaps[0] + "".join([translation + gap for translation, gap in pairs])
 
     def _spaced_gaps(self) -> tuple[str, ...]:
         last = len(self.gaps) - 1
@@ -251,6 +251,8 @@ def sentence_ends(line: str, language: str) -> list[int]:
     """
     readable = line if line.isascii() else _SURROGATE.sub("\ufffd", line)
     ends = [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
+    if line.isascii() and "|" not in line:
+        return ends
     separators = [found.end() for found in _SEPARATOR.finditer(readable)]
     return sorted({*ends, *_outside_kept_strings(separators, readable)}) if separators else ends
 

@@ -6,10 +6,9 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, islice
-from typing import Self
+from typing import NamedTuple, Self
 
 from model.checkpoint.card import ModelCard, Pair
 from model.decode_request import (
@@ -29,8 +28,7 @@ from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation, Translation
 
 
-@dataclass(frozen=True)
-class DocumentTranslation:
+class DocumentTranslation(NamedTuple):
     """A text that is being translated: its sentences, the gaps between them, and the decode requests.
 
     Attributes:
@@ -45,7 +43,7 @@ class DocumentTranslation:
     target: str
     sentences: tuple[SourceSentence, ...]
     requests: tuple[DecodeRequest, ...]
-    encode_seconds: float = field(default=0.0, compare=False)
+    encode_seconds: float = 0.0
 
     @classmethod
     def read(
