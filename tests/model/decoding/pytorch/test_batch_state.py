@@ -1,10 +1,3 @@
-"""What a step must be for a CUDA graph to hold it: shown on PyTorch's `meta` device, which has no numbers.
-
-There, reading a number on the host, a shape that depends on one, and a tensor of another device fail.
-"""
-
-from itertools import product
-
 import pytest
 import torch
 
@@ -16,7 +9,6 @@ from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import lively_network
 from tests.model.decoding.slots import admitted, empty_state
-from tests.model.tiny_networks import tiny_network
 
 EVERYTHING = ActiveFeatures(
     beam_search=True,
@@ -30,13 +22,6 @@ EVERYTHING = ActiveFeatures(
     repetition=True,
     coverage=True,
 )
-DEMANDS = [
-    ActiveFeatures(independent=True),
-    ActiveFeatures(beam_search=True),
-    ActiveFeatures(independent=True, sampling=True, ranks=8),
-    EVERYTHING,
-]
-SHAPE = StepShape(3, 8, 8)
 
 
 def state_of(network: Transformer, width: int) -> BatchState:
@@ -56,14 +41,6 @@ def start(batch_state: BatchState, network: Transformer, sentence: Sentence, slo
 
 def read(batch_state: BatchState, length: int) -> SlotRecords:
     return SlotRecords.unpack(batch_state.records(torch.tensor([0]), length))
-
-
-@pytest.mark.parametrize(("width", "features"), list(product([1, 4], DEMANDS)))
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
-@torch.inference_mode()
-def test_a_step_takes_no_decision_on_the_host(positions: str, width: int, features: ActiveFeatures) -> None:
-    network = tiny_network(positions=positions).to(device="meta", dtype=torch.bfloat16)
-    state_of(network, width).compute(SHAPE, features)
 
 
 @pytest.mark.parametrize("shortest", [2, 16])

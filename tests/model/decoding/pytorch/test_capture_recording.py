@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decode_request import DecodeRequest
+from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch import device_use
 from model.decoding.pytorch.device_use import CudaGraphs, RecordingGate, count_graphs, to_device
@@ -44,7 +44,8 @@ def static_runner(network: Transformer = NETWORK, **sizes: object) -> StaticRunn
     return StaticRunner(network, CPU, **{"max_rows": 12, "widths": (1, 2, 4), "capacity": 16, **sizes})  # type: ignore[arg-type]
 
 
-EVERY_KIND = tuple(many_requests())
+_PHRASES = DecodeRequest(sentences(4)[0], DecodeOptions(max_length=6), phrases=(((5, 6), (7,)),))
+EVERY_KIND = (*many_requests(), _PHRASES)
 A_FEW = (EVERY_KIND[0], EVERY_KIND[2], EVERY_KIND[7])
 
 
@@ -148,7 +149,7 @@ def test_any_options_replay_as_they_run(asked: list[tuple[dict[str, object], int
         results, _ = run_through(runner, NETWORK.config, {0: requests})
         for one, result in zip(requests, results, strict=True):
             assert_same(result, reference.decode(one))
-        assert stub.violations == []
+        assert (stub.violations, runner._graphs.num_eager) == ([], 0)
 
 
 @pytest.mark.parametrize("place", ["begin", "body", "end"])
