@@ -233,7 +233,7 @@ class BatchState(SlotTensors):
 
     @contextmanager
     def after(self, transfer: Transfer | None) -> Iterator[None]:
-        """Have a GPU read, in the block, beside the steps that it was given after a transfer."""
+        """In the block a GPU reads while it computes the steps that it was given after a transfer."""
         if self._reading is None or transfer is None or transfer.is_done is None:
             yield
             return

@@ -166,7 +166,7 @@ class Transfer:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Also if the error only led to another one, as it does while a graph is recorded."""
+    """Returns whether an error is a lack of memory, or follows from one, as at the end of a recording."""
     if error is None:
         return False
     is_itself = isinstance(error, torch.OutOfMemoryError) or _CPU_MESSAGE in str(error)

@@ -63,7 +63,7 @@ class EncoderBatch:
     is_done: torch.cuda.Event | None
 
     def is_ready(self) -> bool:
-        """Whether the decoder would not have to wait for the encoder."""
+        """Returns whether the decoder would not have to wait for the encoder."""
         return self.is_done is None or self.is_done.query()
 
     def collect(self) -> None:

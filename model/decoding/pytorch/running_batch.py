@@ -122,7 +122,7 @@ class SlotLengths(SlotTensors):
         return done
 
     def may_advance(self, slots: int) -> bool:
-        """Whether any of the first slots is not at its maximum length."""
+        """Returns whether any of the first slots is not at its maximum length."""
         return bool((self._lengths_N[:slots] < self._longest_N[:slots]).any())
 
     def longest(self, slots: Sequence[int]) -> int:

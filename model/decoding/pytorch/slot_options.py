@@ -115,22 +115,22 @@ class ActiveFeatures:
 
     @property
     def is_plain_greedy(self) -> bool:
-        """Whether all sentences are decoded greedily, with no constraint but the shortest length."""
+        """Returns whether all sentences are decoded greedily, with no constraint but the shortest length."""
         return dataclasses.replace(self, min_lengths=False) == ActiveFeatures(independent=True)
 
     @property
     def is_plain_beam(self) -> bool:
-        """Whether all sentences are decoded by beams, with no constraint but the shortest length."""
+        """Returns whether all sentences are decoded by beams, with no constraint but the shortest length."""
         return dataclasses.replace(self, min_lengths=False) == ActiveFeatures(beam_search=True)
 
     @property
     def history(self) -> bool:
-        """Whether a constraint looks at the tokens of a hypothesis."""
+        """Returns whether a constraint looks at the tokens of a hypothesis."""
         return self.ngrams or self.repetition
 
     @property
     def attention(self) -> bool:
-        """Whether the weights over the source are used."""
+        """Returns whether the weights over the source are used."""
         return self.coverage or self.alignment
 
 

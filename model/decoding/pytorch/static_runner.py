@@ -71,7 +71,7 @@ class StaticBatch(RunningBatch):
         return self._state.slots - len(self.sentences)
 
     def holds(self, sentence: Sentence) -> bool:
-        """Whether a slot is long enough for a sentence."""
+        """Returns whether a slot is long enough for a sentence."""
         return max(sentence.longest, sentence.source_length) <= self._capacity
 
     def _lengths_to_allocate(self, sentences: Sequence[Sentence]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The kernels, in Triton; the modules beside this one start them and say what they compute.
+"""The kernels, in Triton. `layers` and `choice` start them and describe what they compute.
 
 Shapes: R rows (slots × hypotheses), H heads, D head dim, C positions, M model dim. A name in capitals is a
 constant of the compiled kernel. Sums are float32.

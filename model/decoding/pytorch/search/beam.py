@@ -34,7 +34,7 @@ def is_settled(
     top_has_ended_N: Tensor,
     options: OptionRows,
 ) -> Tensor:
-    """Whether the search of each slot is complete by its own stop rule, (N,).
+    """Returns whether the search of each slot is complete by its own stop rule, (N,).
 
     A slot is settled
     - by any rule, when no live hypothesis can still enter the n best (`all` has only this rule);

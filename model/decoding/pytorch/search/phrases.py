@@ -245,7 +245,7 @@ def _ranks(missing_NX: Tensor) -> Tensor:
 
 
 def _is_worse(estimates_NC: Tensor, missing_NC: Tensor) -> Tensor:
-    """Whether a continuation is worse than another, however far off the estimates are, (N, C, C)."""
+    """Returns whether a continuation is worse than another, however far off the estimates are, (N, C, C)."""
     more_NCC = missing_NC[:, None, :] - missing_NC[:, :, None]
     margin_NCC = torch.where(more_NCC > 0, COST_OF_PLACE, -ERROR_OF_TOKEN * more_NCC)
     return estimates_NC[..., None] + margin_NCC < estimates_NC[:, None]
