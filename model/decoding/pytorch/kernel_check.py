@@ -242,7 +242,7 @@ def _beam(number: int, width: int) -> DecodeOptions:
         beam_size=width,
         num_hypotheses=1 + number % width,
         stop=get_args(Stop)[number % len(STOPS)],
-        patience=1 + 0.5 * (number % 2),
+        patience=0.3 if number < len(STOPS) else 1.5,
         length_penalty=0.4 * (number % 4),
         length_penalty_form="gnmt" if number % 3 else "power",
         max_length=_LONGEST - number % 2,

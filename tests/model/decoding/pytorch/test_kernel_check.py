@@ -14,7 +14,7 @@ from tests.model.decoding.networks import lively_network
 CPU = torch.device("cpu")
 SIZES = (
     Sizes(),
-    Sizes(width=1, heads=1, head_dim=16, capacity=3, lengths=(2,), source_lengths=(3,)),
+    Sizes(width=2, heads=2, head_dim=8, capacity=3, lengths=(2,), source_lengths=(3,)),
     Sizes(width=1, heads=1, head_dim=8, capacity=65, lengths=(64, 64), source_lengths=(65, 64)),
 )
 
