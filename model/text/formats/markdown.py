@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from model.text.formats.file_text import FileText, decoded, text_of
@@ -34,18 +34,20 @@ _TITLE = re.compile(
     r"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++|:{2,}+\w[\w-]*+\[))"
     r'(?P<text>[^"{}:\s](?:[^"{}]*?[^"{}\s])?)(?:"|\](?:\{[^{}]*\})?)?'
 )
+_LABEL = re.compile(r"^[ \t>]*\[([^\]\n^][^\]\n]*)\]:[ \t]*\S", re.MULTILINE)
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _HTML_ENDS = ("-->", "</")
 _CELL_END = re.compile(r"((?<!\\)\|)")
 # What more text may belong to, if it is indented: as its own text is, or by four columns below notes.
 _ITEM = re.compile(r"[ \t>]*(?:(?:[-*+:]|\d{1,9}[.)])[ \t]+|(?P<note>\[\^[^\]\n]+\]:|!!!|\?\?\?))")
 _CODE_INDENT = 4  # columns, more than those of the text around it
+_ADDRESS = r"""[^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?"""
 _INLINE = re.compile(
     rf"""
     (?P<text>\\. | {MATHS} | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
-    | (?P<open>!?\[)(?=[^\[\]]*\](?:\(|\[))
-    | (?P<close>\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?\) | \]\[[^\[\]]*\])
     | (?P<note>\[\^[^\[\]\s]+\])
+    | (?P<open>(?:\[!|!)?\[)(?=[^\[\]]*\]|(?:[^\[\]`]*+`[^`]{{0,200}}+`){{1,4}}[^\[\]`]*+\])
+    | (?P<close>(?:\]\((?:{_ADDRESS}|\{{[{{%][^{{}}]*[%}}]\}}[^()\s]*)\)){{1,2}} | \]\[[^\[\]]*\] | \](?!\())
     | (?P<mark>\*{{1,3}}+(?=\S)|(?<=[^\s*])\*{{1,3}}+|~~|(?<![\w=])==(?=[^\s=])|(?<=[^\s=])==(?![\w=])
         |(?<!\w)_{{1,3}}(?=\S)|(?<=\S)_{{1,3}}(?!\w))
     """,
@@ -55,12 +57,15 @@ _INLINE = re.compile(
 _MAX_OPEN = 16
 _LONGEST_WORD = 40
 _LAST_WORD = re.compile(r"\w+[.,;:!?…]?\Z")
+_SAME_LABEL = re.compile(r"(\[([^\[\]]+)\])\[\2\]")
 _TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
 
 
 def markdown(content: bytes) -> FileText:
     """Returns the paragraphs, headings, items and cells of a Markdown file, their inline marks as tags."""
-    return text_of([each if isinstance(each, str) else Inline(*each) for each in _pieces(decoded(content))])
+    text = decoded(content)
+    labels = frozenset(label.lower() for label in _LABEL.findall(text))
+    return text_of([each if isinstance(each, str) else Inline(*each, labels) for each in _pieces(text)])
 
 
 @dataclass
@@ -70,11 +75,13 @@ class Inline:
     Attributes:
         source: The text as it was written.
         in_cell: Whether it is a cell of a table, where a bar is escaped.
+        labels: What links may refer to, in lower case.
         markup: The text as HTML.
     """
 
     source: str
     in_cell: bool = False
+    labels: Collection[str] = frozenset()
     markup: str = ""
     _marks: list[tuple[str, str]] = field(default_factory=list)
 
@@ -92,7 +99,7 @@ class Inline:
         opened: list[re.Match[str]] = []
         last = 0
         for mark in found:
-            wanted = ("[", "![") if mark["close"] else (mark[0],)
+            wanted = ("[", "![", "[![") if mark["close"] else (mark[0],)
             begun = [place for place, each in enumerate(opened) if each[0] in wanted and not mark["open"]]
             if mark["note"]:
                 # A footnote's number stays behind its word.
@@ -101,7 +108,11 @@ class Inline:
                 start = opened[begun[-1]]
                 del opened[begun[-1] :]
                 name = "a" if mark["close"] else "b"
-                yield from self._pair(name, start[0], mark[0], start.start(), mark)
+                closing, label = mark[0], self.source[start.end() : mark.start()]
+                is_label = closing in ("]", "][]")  # The text is the label too, which is not translated.
+                if not is_label or label.lower() in self.labels:
+                    closing = f"][{label}]" if is_label else closing
+                    yield from self._pair(name, start[0], closing, start.start(), mark)
             elif not (mark["close"] or self.source[mark.end() : mark.end() + 1].isspace()):
                 opened.append(mark)
                 del opened[:-_MAX_OPEN]
@@ -125,11 +136,15 @@ class Inline:
                 return f"\0{self._marks[opened[-1]][0]}\0"
             return f"\0{self._marks[opened.pop()][1]}\0" if opened else ""
 
+        # Marks that a network added to the words would format them.
+        added = str.maketrans(dict.fromkeys(set("*_`~") - set(_TAG.sub("", self.markup)), ""))
         parts = _TAG.sub(mark, markup).split("\0")
-        text = "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(parts))
+        parts[::2] = (html.unescape(part).translate(added) for part in parts[::2])
+        text = "".join(parts)
         for emphasis in {start for start, end in self._marks if start == end}:
             # Marks around nothing would be read as other marks.
             text = text.replace(2 * emphasis, "") if 2 * emphasis not in self.source else text
+        text = _SAME_LABEL.sub(r"\1", text) if self.labels else text
         return text.replace("|", r"\|") if self.in_cell else text
 
 

@@ -168,3 +168,32 @@ def test_hostile_markdown_takes_linear_time(piece: str) -> None:
     """In quadratic time one of these would take half a minute."""
     file = read_file(".md", (piece * (100_000 // len(piece))).encode(), "fr", 0)
     assert file.rebuild(file.texts)
+
+
+def test_the_labels_of_links_stay_where_their_texts_are_translated() -> None:
+    source = "See [the Guide], [Faq][], [no label], [*one*][the guide] and ![the guide].\n"
+    source += "\n[The guide]: x\n[faq]: y\n"
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == (
+        'See <a id="0">the Guide</a>, <a id="1">Faq</a>, [no label], '
+        '<a id="3"><b id="2">one</b></a> and <a id="4">the guide</a>.',
+    )
+    assert file.rebuild(file.texts).decode() == source.replace("[Faq][]", "[Faq]")
+    assert file.rebuild([file.texts[0].replace("uide", "UIDE")]).decode() == source.replace(
+        "[the Guide]", "[the GUIDE][the Guide]"
+    ).replace("[Faq][]", "[Faq]").replace("![the guide]", "![the gUIDE][the guide]")
+
+
+def test_a_link_may_be_a_template_or_hold_a_picture() -> None:
+    source = '[a]({{< ref "/x y" >}}) and [b]({% link c.md %}) [![d](e)](f "g") ![h](i) [`j[0]`](k)\n'
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts == (
+        '<a id="0">a</a> and <a id="1">b</a> <a id="2">d</a> <a id="3">h</a> <a id="4">`j[0]`</a>',
+    )
+    assert file.rebuild(file.texts).decode() == source
+
+
+def test_marks_that_a_network_adds_are_dropped() -> None:
+    file = read_file(".md", b"A *word*, `a_b` and 2 ~ 3\n", "fr", 0)
+    translation = 'Un* <b id="0">*mot</b>**, `a_b` _et_ 2 ~ 3'
+    assert file.rebuild([translation]).decode() == "Un *mot*, `a_b` _et_ 2 ~ 3\n"
