@@ -251,10 +251,9 @@ def sentence_ends(line: str, language: str) -> list[int]:
     """
     readable = line if line.isascii() else _SURROGATE.sub("\ufffd", line)
     ends = [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
-    if line.isascii() and "|" not in line:
-        return ends
-    separators = [found.end() for found in _SEPARATOR.finditer(readable)]
-    return sorted({*ends, *_outside_kept_strings(separators, readable)}) if separators else ends
+    if not line.isascii() or "|" in line:
+        ends = sorted({*ends, *(found.end() for found in _SEPARATOR.finditer(readable))})
+    return [*_outside_kept_strings(ends[:-1], readable), ends[-1]] if len(ends) > 1 else ends
 
 
 def _outside_kept_strings(places: Sequence[int], text: str) -> list[int]:

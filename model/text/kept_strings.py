@@ -10,7 +10,7 @@ Short numbers without a unit and times of day are translated, because languages 
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from model.text.languages import UNSPACED_LETTER, UNSPACED_LETTERS
@@ -82,6 +82,7 @@ _FROM_ANY_PLACE = (
     rf"[$#@%]?{_BRACED}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
     rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}|(?<!\d)(?<!\d{_S})%{_CONVERSION}",  # printf
     rf"%{_CONVERSION}(?![a-z])|%%|%[a-z]{_L}{{1,60}}%",
+    r"<(?:https?://|mailto:)[^<>\s]{1,300}>",
     r"</?(?:[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?|\d[a-z0-9:-]{0,30})\s?/?>|<!--[^<>\n]{0,300}-->",
     r"&(?:[a-z]{2,31}\d{0,2}|#\d{1,7}|#x[0-9a-f]{1,6});",
     r"\\\\(?:[\w.()$~+-]{1,100}\\){0,20}[\w.()$~+-]{1,100}(?<!\.)|\\[nrt]",  # \\host\file, \n
@@ -149,6 +150,7 @@ _PAIR_HINT = re.compile(r"\.[A-Za-z\[\u0130\u0131\u017f\u212a]|--|\w\([^\s)]*[)\
 _CLOSING = ".,;:!?'"
 _BRACKETS = {")": "(", "]": "["}
 _LETTER = re.compile(_L)
+_ANY_LETTER = re.compile(r"\w")  # which would belong to the web address before it
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
 _BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED_LETTER.pattern})")
@@ -229,6 +231,8 @@ def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bo
 
 def kept_spans(text: str) -> list[tuple[int, int]]:
     """Returns start and end of each string of a text that is not translated, in order."""
+    if not _may_hold_strings(text):
+        return []
     return [(match.start(), _end(text, match)) for match in _matches(text, ())]
 
 
@@ -244,19 +248,23 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
         translation: Text that the network produced.
         kept: What `with_numbers` returned.
     """
-    for string in kept:
+    placed = list[KeptString]()
+    for string in kept:  # all numbers first, so that no string is put into another one
+        is_lost = re.search(rf"(?<!\d){string.number}(?!\d)", translation) is None
+        translation = _inserted(translation, string) if is_lost else translation
+        placed.append(replace(string, is_glued=(False, False)) if is_lost else string)
+    for string in placed:
         before, after = (r"\s?" if glued else "" for glued in string.is_glued)
         number = rf"(?<!\d){string.number}(?!\d)"
-        found = re.search(f"{before}{number}{after}", translation)
-        if found is None:
-            translation = _inserted(translation, string)
-        else:
-            head, rest = translation[: found.start()], re.sub(rf"\s?{number}", "", translation[found.end() :])
-            if not string.is_glued[0] and _LETTER.match(head[-1:]):
-                head += " "
-            if not string.is_glued[1] and _LETTER.match(rest):
-                rest = " " + rest
-            translation = head + string.text + rest
+        if (found := re.search(f"{before}{number}{after}", translation)) is None:
+            continue
+        head, rest = translation[: found.start()], re.sub(rf"\s?{number}", "", translation[found.end() :])
+        if not string.is_glued[0] and _LETTER.match(head[-1:]):
+            head += " "
+        letter = _ANY_LETTER if "://" in string.text else _LETTER
+        if not string.is_glued[1] and letter.match(rest):
+            rest = " " + rest
+        translation = head + string.text + rest
     return translation
 
 
@@ -297,10 +305,11 @@ def _numbers() -> Iterator[str]:
 
 
 def _inserted(translation: str, string: KeptString) -> str:
-    """Returns a translation with a string at the boundary of words that is nearest to its place."""
+    """Returns a translation with a string's number at the boundary of words that is nearest to its place."""
     wanted = round(string.place * len(translation))
     boundaries = (match.start() for match in _BOUNDARY.finditer(translation))
     place = min((0, *boundaries), key=lambda each: abs(each - wanted))
-    head, tail = translation[:place], translation[place:].lstrip()
+    head, tail = translation[:place].rstrip(), translation[place:].lstrip()
     is_apart = UNSPACED_LETTER.search(translation) is None
-    return (" " if is_apart else "").join(part for part in (head.rstrip(), string.text, tail) if part)
+    before, behind = (" " * (is_apart or each.isdigit()) for each in (head[-1:], tail[:1]))
+    return (head + before if head else "") + string.number + (behind + tail if tail else "")

@@ -282,6 +282,7 @@ def split(text: str, language: str) -> list[str]:
         ("fr", ["Le Dr. Martin et le Prof. Durand sont là. ", "Il y a max. 5 pains, art. L. 3."]),
         ("fr", ["Voici Max. ", "C'est de l'art. ", "Il dure 5 min. ", "À demain."]),
         ("en", ["We know P(A | B) well."]),
+        ("en", ['Print `"Hello, world!"`. ', 'Then print `"Bye!"`']),
         ("en", ["Home ", "| About us ", "| Run `cat a | grep b` now ", "• a|b"]),
         ("en", ["It works.", "It really does. ", "See readme.Txt or use foo.Bar()."]),
         ("fr", ["J'ai vu M. Dupont, M.\xa0Durand et Mlle. Petit. ", "Ça va ? ", "J.-C. est né."]),

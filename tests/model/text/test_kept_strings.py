@@ -30,6 +30,7 @@ from model.text.tags import kept_tag
         ("Pay $5 or $6 (or C$ 7) + $8, and A$ = B$.", ["$5", "$6", "C$ 7", "$8"]),
         ("Write to max@example.org, please.", ["max@example.org"]),
         ("Ask o'brien@example.ie, not d'alice@example.org", ["o'brien@example.ie", "alice@example.org"]),
+        ("See <https://example.org/> now", ["<https://example.org/>"]),
         ("(see https://example.org/a_b?c=d&e#f).", ["https://example.org/a_b?c=d&e#f"]),
         ("请访问https://www.example.cn/help，谢谢", ["https://www.example.cn/help"]),
         ("写信给a@b.com谢谢", ["a@b.com"]),
@@ -124,6 +125,10 @@ def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> 
         ("Hello {name}!", "Bonjour 217 217 !", "Bonjour {name} !"),
         ("217 or {x}", "217 oder 348", "217 oder {x}"),
         ("Hello {name}!", "Bonjour217 !", "Bonjour {name} !"),
+        ("See https://a.b/c now.", "现在看217吧。", "现在看https://a.b/c 吧。"),
+        ("`a b` is {x}", "un 217", "un `a b` {x}"),
+        ("{x} is `a b`", "348 un", "{x} `a b` un"),
+        ("第5个{x}吧", "第5 5个", "第5 5 {x}个"),
     ],
 )
 def test_each_string_comes_back_once(source: str, translation: str, expected: str) -> None:
