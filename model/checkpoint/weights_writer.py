@@ -205,7 +205,10 @@ class _Files:
 
 
 def _write_file(path: Path, tensors: Mapping[str, StoredTensor]) -> None:
-    """Writes a file as the safetensors package does: wide types first, so that all numbers are aligned."""
+    """Writes a file as the safetensors package does: wide types first, so that all numbers are aligned.
+
+    The package's own function gives others no right to read the file.
+    """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     in_order = sorted(tensors.items(), key=lambda item: (-item[1].values.itemsize, item[0]))
     end = 0

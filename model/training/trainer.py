@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor
 
+from model.checkpoint.manifest import good_checkpoint
 from model.errors import DivergenceError, TrainingError
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import SINGLE_PROCESS, World
@@ -176,7 +177,7 @@ class Trainer:
                 self._updater.require_finite_weights(self.position.step)
         except DivergenceError as error:
             self._wait_for_writes()
-            kept = self._folder.good_checkpoint or "none yet"
+            kept = good_checkpoint(self._folder.root) or "none yet"
             advice = "try a lower learning rate or a longer warm-up"
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
         if values is not None and self._writer is not None:

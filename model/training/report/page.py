@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sacrebleu.metrics.chrf import CHRF
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
-from model.checkpoint.manifest import is_run_folder
+from model.checkpoint.manifest import good_checkpoint, is_run_folder
 from model.errors import TrainingError, TranslationError
 from model.evaluation import METRIC_NAMES, Metric
 from model.evaluation.scores import TranslationScores, score_translations
@@ -96,7 +96,7 @@ class RunRecord:
         ending = _json(folder.provenance)
         if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
             ending = None  # the run has been resumed since
-        place = folder.good_checkpoint
+        place = good_checkpoint(folder.root)
         checkpoint = None if place is None else load_checkpoint(place)
         return cls(
             name=folder.root.resolve().name,

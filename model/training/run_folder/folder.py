@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from model.checkpoint.manifest import good_checkpoint, is_run_folder
+from model.checkpoint.manifest import is_run_folder
 from model.errors import ConfigError, TrainingError
 from model.files import write_text_atomically
 from model.training.config_sections import RunConfig
@@ -90,16 +90,10 @@ class RunFolder:
         self.state = root / "state"
         self.log = root / "log.jsonl"
         self.checkpoints = root / "checkpoints"
-        self.best_checkpoint = self.checkpoints / "best"
         self.translations = root / "translations"
         self.report = root / "report"
         self.tensorboard = root / "tensorboard"
         self.provenance = root / "provenance.json"
-
-    @property
-    def good_checkpoint(self) -> Path | None:
-        """The best checkpoint, else the last; None before the first."""
-        return good_checkpoint(self.root)
 
     @property
     def foreign_parts(self) -> list[Path]:
@@ -109,8 +103,7 @@ class RunFolder:
         if has_runs_lock or is_run_folder(self.root):
             return []
         parts = (path for path in vars(self).values() if path not in (self.root, self.lock))
-        own = (part for part in parts if part.parent == self.root)
-        return [part for part in own if part.exists() or part.is_symlink()]
+        return [part for part in parts if part.exists() or part.is_symlink()]
 
     def remove_unused(self) -> None:
         """Delete the folder if it holds nothing but its lock, which no process holds."""
