@@ -356,12 +356,12 @@ class Metrics:
         """Show these series of a gauge, by their labels, in place of those shown before."""
         if self._shared is None:
             gauge.clear()
-        for labels in self._shown.get(gauge, ()):
-            gauge.labels(*labels).set(0)
+        else:  # files cannot forget a series
+            for labels in self._shown.get(gauge, ()):
+                gauge.labels(*labels).set(0)
+            self._shown[gauge] = list(series)
         for labels, value in series.items():
             gauge.labels(*labels).set(value)
-        if self._shared is not None:
-            self._shown[gauge] = list(series)
 
     def _readable(self, name: Readable, text: str, label: str, *, is_counter: bool = False) -> None:
         self._read[name] = dict

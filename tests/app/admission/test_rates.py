@@ -69,10 +69,22 @@ def test_no_window_holds_more_than_the_rate_and_no_request_is_refused_for_nothin
             assert sum(clock.now - each < 9.998 for each in served) <= most
 
 
-def test_clients_without_recent_requests_are_forgotten() -> None:
+def test_clients_without_recent_requests_are_forgotten_and_no_others() -> None:
     clock = Clock()
-    limit = RateLimit("10/second", clock)
+    limit = RateLimit("2/second", clock)
+    limit.charge("busy")
+    clock.now += 0.9
+    limit.charge("busy")
     for number in range(5000):
+        limit.charge(f"early {number}")
+    clock.now += 0.2
+    for number in range(5000):
+        limit.charge(f"late {number}")
+    limit.charge("busy")
+    with pytest.raises(RateExceededError):
+        limit.charge("busy")
+    clock.now += 10
+    for number in range(10_000):
+        limit.charge(f"last {number}")
         clock.now += 0.1
-        limit.charge(str(number))
     assert len(limit._windows) <= 1000

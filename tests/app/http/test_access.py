@@ -158,4 +158,6 @@ async def test_requests_are_counted_by_the_name_of_their_key(serve: Serve, tmp_p
         assert sample % ("bob", 0) in text
         write_keys(tmp_path, alice="one")
         await ask(client, "Bearer two")
-        assert '"bob"' not in (await client.get("/metrics")).text
+        text = (await client.get("/metrics")).text
+        assert '"bob"' not in text
+        assert sample % ("alice", 2) in text

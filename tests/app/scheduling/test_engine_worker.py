@@ -268,7 +268,7 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
         batch.add(job(f"w{i} x y z"))
     finish(batch)
     newcomers = [job(f"n{i} x y z") for i in range(3)]
-    assert batch.fits(newcomers[0])
+    assert batch.fits(job("alone " * 30)), "a single sentence is always tried"
     batch.add(newcomers[0])
     assert batch.fits(newcomers[1])
     batch.add(newcomers[1])

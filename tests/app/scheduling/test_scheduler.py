@@ -11,12 +11,13 @@ import pytest
 
 from app.backend import Model
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.scheduler import Scheduler
+from app.scheduling.scheduler import PendingRequest, Scheduler
 from app.telemetry.metrics import Metrics
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError, TextTooLongError
 from tests.app.conftest import until
 from tests.app.double import DoubleBackend
+from tests.app.scheduling.test_backlog import job
 
 pytestmark = pytest.mark.anyio
 GREEDY = DecodeOptions(strategy="greedy")
@@ -420,3 +421,13 @@ async def test_every_sentence_of_a_burst_is_accounted_for() -> None:
         assert scheduler._pending == {}
     assert all(engine.is_idle for engine in backend.engines.values())
     assert max(engine.widest for engine in backend.engines.values()) <= 16
+
+
+async def test_the_first_failure_is_the_answer_and_failed_sentences_are_not_unanswered() -> None:
+    first, second, third = jobs = [job(3) for _ in range(3)]
+    pending = PendingRequest(jobs, None)
+    pending.finished(second, DecodingError("one"))
+    pending.finished(third, DecodingError("two"))
+    assert pending.unanswered == [first]
+    with pytest.raises(DecodingError, match="one"):
+        await pending.done
