@@ -1,6 +1,7 @@
 """Models that are loaded by their first request, over HTTP: which requests wait, and what clients see."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -190,3 +191,18 @@ async def test_a_request_that_waits_for_its_model_is_answered_in_a_shutdown(back
         assert (late.status_code, late.json()["code"]) == (503, "draining")
         backend.loading.set()
         assert (await early).status_code == 200
+
+
+async def test_a_forced_end_refuses_what_waits_for_memory(backend: SlowBackend) -> None:
+    async with serving(backend, max_model_bytes=100) as (app, client):
+        backend.loading.clear()
+        loading = asyncio.create_task(client.post("/translate", json=REQUEST))
+        await until(lambda: backend.loads)
+        waiting = asyncio.create_task(
+            client.post("/translate", json=REQUEST | {"source": "en", "target": "fr"})
+        )
+        await asyncio.sleep(0.02)
+        app.state.context.lifecycle.cancel_work()
+        assert json.loads((await waiting).content)["code"] == "draining"
+        backend.loading.set()
+        await loading

@@ -69,10 +69,10 @@ def test_detection_prefers_languages_that_can_be_translated() -> None:
 
 
 def test_lengths_hold_on_the_last_hop_and_other_options_on_both() -> None:
-    (text,) = read(
-        "eins zwei", source="de", decoding={"max_length": 9, "no_repeat_ngram_size": 2}, alternatives=1
-    )
+    wish = {"min_length": 2, "max_length": 9, "no_repeat_ngram_size": 2}
+    (text,) = read("eins zwei", source="de", decoding=wish, alternatives=1)
     first, last = only_job(text).options
+    assert (first.min_length, last.min_length) == (0, 2)
     assert (first.max_length, last.max_length) == (None, 9)
     assert (first.no_repeat_ngram_size, last.no_repeat_ngram_size) == (2, 2)
     assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)
