@@ -18,6 +18,8 @@ from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Stop
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Result
+from model.decoding.sentence import Sentence
 from model.network.decoder_state import FIRST_KV_SLOT, ZERO_KV_SLOT, DecoderState, StepShape
 from model.network.transformer import Transformer
 from model.network.triton_ops.choice import Forbidden, likeliest_tokens
@@ -256,8 +258,12 @@ def _search(
     config = network.config
     runner = TorchRunner(network, device, max_rows=_MOST_ROWS, is_fused=is_fused)
     requests = [DecodeRequest((4 + number, 5, config.eos_id), each) for number, each in enumerate(options)]
-    results = DecodingEngine(runner, config).decode(requests)
-    found = [hypothesis for result in results if isinstance(result, list) for hypothesis in result]
+    engine, results = DecodingEngine(runner, config), dict[Sentence, Result]()
+    sentences = [engine.add(request) for request in requests]
+    for _ in requests:  # a faulty kernel may not let a sentence end
+        results.update(engine.step(max_steps=2 * _LONGEST).finished)
+    ended = (results.get(sentence) for sentence in sentences)
+    found = [hypothesis for result in ended if isinstance(result, list) for hypothesis in result]
     numbers = torch.zeros(_MOST_ROWS, 2 + _LONGEST)
     for row, hypothesis in zip(numbers, found, strict=False):
         tokens = hypothesis.token_ids
