@@ -96,7 +96,8 @@ def test_entries_in_csv_and_entries_that_are_none(storing: Live) -> None:
         client.create_glossary("bad", "DE", "FR", {"eins": "un"})
 
 
-def test_a_document(storing: Live, tmp_path: Path) -> None:
+def test_a_document(storing: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepl.translator.time.sleep", lambda _: None)
     client = connect(storing, "sesame")
     made = client.create_glossary("ours", "EN", "FR", {"one": "un"})
     (tmp_path / "in.txt").write_text("One two.")

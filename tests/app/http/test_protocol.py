@@ -163,11 +163,11 @@ def test_a_slow_but_steady_upload_is_served() -> None:
     padded = body + b" " * 150_000
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
     with (
-        running(DOUBLE_PATIENCE="5") as live,
+        running(DOUBLE_PATIENCE="2.5") as live,
         socket.create_connection(("127.0.0.1", live.port), timeout=60) as connection,
     ):
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(padded))
         for place in range(0, len(padded), 5_000):
             connection.sendall(padded[place : place + 5_000])
-            time.sleep(0.2)
+            time.sleep(0.1)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
