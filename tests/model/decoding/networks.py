@@ -56,11 +56,14 @@ class TableNetwork:
             for token, probability in table.get(last, {EOS: 1.0}).items():
                 self._probabilities[last, token] = probability
 
-    def __call__(self, source_NS: Tensor, target_NT: Tensor) -> Tensor:
-        return self._probabilities[target_NT].log()
-
     def encode(self, source_NS: Tensor) -> EncoderOutput:
         return EncoderOutput(torch.zeros(*source_NS.shape, 1), source_NS != PAD)
+
+    def decode(self, target_NT: Tensor, encoder_output: EncoderOutput) -> Tensor:
+        return self._probabilities[target_NT]
+
+    def project(self, states_NTV: Tensor) -> Tensor:
+        return states_NTV.log()
 
     def new_pool(self, num_kv_slots: int) -> KeyValuePool:
         return KeyValuePool(0, num_kv_slots, 1, 1, self._probabilities)

@@ -18,7 +18,7 @@ from model.decoding.sentence import (
     SECOND_MULTIPLIER,
     length_bounds,
 )
-from model.network.transformer import Transformer
+from model.network.transformer import EncoderOutput, Transformer
 
 INF = math.inf
 Tokens = tuple[int, ...]
@@ -47,6 +47,7 @@ class Partial:
 class Known:
     """What references of equal networks have computed: engines that are compared with them are many."""
 
+    encoded: dict[Tokens, EncoderOutput] = field(default_factory=dict)
     log_probs: dict[tuple[Tokens, Tokens], list[float]] = field(default_factory=dict)
     decoded: dict[DecodeRequest, list[Hypothesis]] = field(default_factory=dict)
 
@@ -62,7 +63,7 @@ def _digest(network: Transformer) -> bytes:
 
 
 class ReferenceDecoder:
-    """Decodes by the definition of each strategy, with a full forward pass for every prefix."""
+    """Decodes by the definition of each strategy, with a full pass of the decoder for every prefix."""
 
     def __init__(self, network: Transformer) -> None:
         self._network = network
@@ -81,7 +82,10 @@ class ReferenceDecoder:
         if (source, target) not in self._known.log_probs:
             fed = torch.tensor([[self._config.decoder_start_id, *target]])
             with torch.inference_mode():
-                logits = self._network(torch.tensor([source]), fed)[0, -1]
+                if source not in self._known.encoded:
+                    self._known.encoded[source] = self._network.encode(torch.tensor([source]))
+                states = self._network.decode(fed, self._known.encoded[source])
+                logits = self._network.project(states)[0, -1]
             self._known.log_probs[source, target] = logits.log_softmax(0).tolist()
         return self._known.log_probs[source, target]
 
