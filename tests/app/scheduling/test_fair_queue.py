@@ -123,7 +123,7 @@ def test_a_suspended_client_keeps_its_tag_but_saves_nothing_up() -> None:
 
 
 def test_clients_that_left_are_forgotten() -> None:
-    """10,000 clients come once, or come and leave, next to one that always waits."""
+    """10,000 clients come once, or come and leave, next to one that always waits; then one comes and leaves."""
     queue = queue_of(*[Work("always", 1) for _ in range(30_000)])
     for number in range(10_000):
         queue.add(Work(str(number), 1))
@@ -131,7 +131,10 @@ def test_clients_that_left_are_forgotten() -> None:
         queue.add(leaver)
         queue.remove(leaver)
         serve(queue, 2)
+    for _ in range(2000):
+        queue.add(leaver)
+        queue.remove(leaver)
     assert len(queue._clients) < 200
     assert len(queue._heap) < 1000
-    serve(queue)
+    assert clients(serve(queue)) == "always" * 20_000
     assert (len(queue), len(queue._clients), len(queue._heap)) == (0, 0, 0)
