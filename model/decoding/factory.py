@@ -8,7 +8,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from model.checkpoint.folder import Checkpoint
@@ -187,7 +186,7 @@ def native_factory(
         config: Configuration of the network.
         weights: See NativeNetwork; they are copied.
         precision: Precision of the computation.
-        never_produced: See `torch_runner`.
+        never_produced: See NativeRunner.
         memory: See NativeNetwork.
 
     Raises:
@@ -222,15 +221,37 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     import torch
 
     from model.decoding.pytorch.kernel_check import fuse_steps
-    from model.decoding.pytorch.torch_runner import load_network
+    from model.decoding.pytorch.static_runner import StaticRunner
+    from model.decoding.pytorch.torch_runner import TorchRunner, load_network
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
-    new_runner: Callable[..., Runner] = torch_runner
-    if device != "cpu":
-        is_fused = fuse_steps(network, torch.device(device))
-        new_runner = partial(_recorded_runner, checkpoint.card.decoding.rows, is_fused)
+    is_fused = fuse_steps(network, torch.device(device))
+
+    def exact(max_positions: int) -> Runner:
+        return TorchRunner(
+            network,
+            device,
+            max_rows=_MAX_ROWS_OF_A_CPU,
+            max_positions=max_positions,
+            never_produced=never_produced,
+        )
+
+    def recorded(max_positions: int) -> Runner:
+        runner = StaticRunner(
+            network,
+            device,
+            max_rows=gpu_rows(max_positions, config.target_vocab_size),
+            max_positions=max_positions,
+            widths=tuple(sorted({*_USUAL_WIDTHS, checkpoint.card.decoding.rows})),
+            capacity=GPU_CAPACITY,
+            never_produced=never_produced,
+            is_fused=is_fused,
+        )
+        runner.warm_up()
+        return runner
+
     return EngineFactory(
         config=config,
         device=device,
@@ -238,34 +259,8 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         is_native=False,
         position_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
-        new_runner=partial(new_runner, network, device, never_produced=never_produced),
+        new_runner=exact if device == "cpu" else recorded,
     )
-
-
-def _recorded_runner(
-    default_rows: int,
-    is_fused: bool,
-    network: "Transformer",
-    device: str,
-    max_positions: int,
-    *,
-    never_produced: Collection[int],
-) -> Runner:
-    """A runner in PyTorch with recorded steps; the weights must not change."""
-    from model.decoding.pytorch.static_runner import StaticRunner
-
-    runner = StaticRunner(
-        network,
-        device,
-        max_rows=gpu_rows(max_positions, network.config.target_vocab_size),
-        max_positions=max_positions,
-        widths=tuple(sorted({*_USUAL_WIDTHS, default_rows})),
-        capacity=GPU_CAPACITY,
-        never_produced=never_produced,
-        is_fused=is_fused,
-    )
-    runner.warm_up()
-    return runner
 
 
 def gpu_state_bytes(free_bytes: int) -> int:
@@ -288,36 +283,6 @@ def gpu_rows(max_positions: int, vocab_size: int) -> int:
     return max(1 << rows.bit_length() - 1 if rows else 0, _FEWEST_GPU_ROWS)
 
 
-def torch_runner(
-    network: "Transformer",
-    device: "torch.device | str",
-    max_positions: int | None = None,
-    *,
-    never_produced: Collection[int] = (),
-) -> Runner:
-    """A runner in PyTorch.
-
-    Args:
-        network: In evaluation mode; its weights may change while nothing runs.
-        device: Where the network is.
-        max_positions: Number of KV slots; None is enough for any single request.
-        never_produced: Target ids that no translation may contain, in addition to padding and BOS:
-            language tags, for example.
-    """
-    import torch
-
-    from model.decoding.pytorch.torch_runner import TorchRunner
-
-    resolved = torch.device(device)
-    return TorchRunner(
-        network,
-        resolved,
-        max_rows=_MAX_ROWS_OF_A_CPU,
-        max_positions=max_positions or _max_positions(network.config, _FEWEST_POSITIONS),
-        never_produced=never_produced,
-    )
-
-
 def torch_engine(
     network: "Transformer",
     *,
@@ -325,8 +290,23 @@ def torch_engine(
     never_produced: Collection[int] = (),
     max_batch_tokens: int = _TORCH_TOKENS,
 ) -> DecodingEngine:
-    """An engine over a PyTorch network; see `torch_runner`."""
-    runner = torch_runner(network, device, never_produced=never_produced)
+    """An engine over a PyTorch network.
+
+    Args:
+        network: In evaluation mode; its weights may change while nothing runs.
+        device: Where the network is.
+        never_produced: See NativeRunner.
+        max_batch_tokens: See DecodingEngine.
+    """
+    from model.decoding.pytorch.torch_runner import TorchRunner
+
+    runner = TorchRunner(
+        network,
+        device,
+        max_rows=_MAX_ROWS_OF_A_CPU,
+        max_positions=_max_positions(network.config, _FEWEST_POSITIONS),
+        never_produced=never_produced,
+    )
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 

@@ -191,7 +191,7 @@ def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -
 
     Args:
         network: Network in evaluation mode; its weights may change once the decoder is closed.
-        never_produced: See `torch_runner`.
+        never_produced: See NativeRunner.
     """
     device = network.output.weight.device
     if device.type == "cpu":
