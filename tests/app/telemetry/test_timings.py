@@ -46,6 +46,16 @@ def test_a_stage_that_fails_counts() -> None:
     assert list(timings.seconds()) == ["finish"]
 
 
+def test_two_parts_of_a_stage_in_a_row_are_one_span() -> None:
+    timings = Timings()
+    timings.record("finish", 1.0, 2.0)
+    assert timings.seconds() == {"finish": 1.0}
+    with timings.during("finish"):
+        pass
+    ((began, ended, _),) = timings.spans
+    assert (began, timings.seconds()) == (1.0, {"finish": ended - 1.0})
+
+
 def test_several_pairs_are_mixed() -> None:
     timings = Timings()
     timings.items = 2
