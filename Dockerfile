@@ -46,7 +46,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
   && install --directory --owner 10001 /results
 COPY constraints.txt /tmp/
-RUN pip install --constraint /tmp/constraints.txt click pydantic-core
+RUN pip install --constraint /tmp/constraints.txt click locust pydantic-core
 WORKDIR /srv/load
 COPY benchmarks benchmarks
 ENV HOME=/tmp \

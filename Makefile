@@ -9,9 +9,11 @@ PYTHON ?= python3.11 python3.12 python3.13 python3.14 python3 python
 # A file inside .venv says that one set of requirements is installed; editing either list makes it stale.
 SERVE_READY := $(VENV)/.ready-serve
 DEVELOP_READY := $(VENV)/.ready-develop
+LOAD_READY := $(VENV)/.ready-load
 BENCH_READY := $(VENV)/.ready-bench
 $(SERVE_READY): EXTRAS := [torch]
-$(DEVELOP_READY): EXTRAS := [train,test,dev,bench]
+$(DEVELOP_READY): EXTRAS := [train,test,dev,bench,load]
+$(LOAD_READY): EXTRAS := [load]
 $(BENCH_READY): EXTRAS := [bench]
 
 # One numeric thread a test process: more of them on the same cores only get in each other's way.
@@ -118,7 +120,7 @@ bench: $(BENCH_READY) ## Race decoding, serving and training against other engin
 	  --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training --rounds 3 --output $(BENCH_OUTPUT)
 
-load: $(SERVE_READY) ## Put the service at LOAD_URL under the load LOAD_SCENARIO; fails when it misses an objective
+load: $(LOAD_READY) ## Put the service at LOAD_URL under the load LOAD_SCENARIO; fails when it misses an objective
 	@$(BIN)/python -m benchmarks.load
 
 soak: $(DEVELOP_READY) ## Load a service of its own for SOAK_SECONDS (600), and see that nothing grows
@@ -142,7 +144,7 @@ $(VENV)/.created:
 	echo "Install one (on Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.11" >&2; \
 	exit 1
 
-$(SERVE_READY) $(DEVELOP_READY) $(BENCH_READY): pyproject.toml constraints.txt | $(VENV)/.created
+$(SERVE_READY) $(DEVELOP_READY) $(LOAD_READY) $(BENCH_READY): pyproject.toml constraints.txt | $(VENV)/.created
 	@echo "Installing .$(EXTRAS) into $(VENV) (the first time takes a few minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".$(EXTRAS)"
 	@touch $@

@@ -61,8 +61,7 @@ class Received(NamedTuple, Generic[Schema]):
 
 def context_of(request: Request) -> Context:
     """Returns what the application shares."""
-    # As an attribute, it would be found by way of an exception.
-    return cast(Context, request.scope["app"].state["context"])
+    return cast(Context, request.app.state.context)
 
 
 def client_of(request: Request, context: Context, values: Values | None = None) -> str:

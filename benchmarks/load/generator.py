@@ -63,7 +63,7 @@ class Load:
     """What a client sends; the loop is open if there is a rate, and closed otherwise."""
 
     client: Client
-    bodies: Sequence[str] = ()  # JSON, sent in turn
+    bodies: Sequence[str]  # JSON, sent in turn
     connections: int = 3000  # at most; in an open loop, requests beyond these wait for a free one
     seconds: float = math.inf  # how long requests are sent
     rate: float | None = None  # arrivals a second, on average

@@ -1,13 +1,12 @@
 """What a load test must show for its run to count as passed, and what it did show."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 from benchmarks.harness.report import Row
-from benchmarks.harness.timing import percentile
-from benchmarks.load.generator import REFUSALS, Sample
 
+REFUSED = "refused"
 _MOST_TIMES_SLOWER = 2.0
 
 
@@ -47,22 +46,14 @@ def are_met(levels: Sequence[Level]) -> bool:
     return bool(levels) and all(level.is_met for level in levels)
 
 
-@dataclass(kw_only=True)
-class Tally:
-    """What came of the requests of one kind."""
+class Entry(Protocol):
+    """What locust saw of one kind of request; an orderly refusal is no failure."""
 
-    seconds: list[float] = field(default_factory=list)  # until each good answer
-    refused: int = 0  # with Retry-After
-    faults: Counter[str] = field(default_factory=Counter)  # other answers, and requests without one
+    num_requests: int
+    num_failures: int
 
-    def note(self, sample: Sample) -> None:
-        """Count an answer."""
-        if sample.status == 200:
-            self.seconds.append(sample.seconds)
-        elif sample.status in REFUSALS and sample.is_orderly:
-            self.refused += 1
-        else:
-            self.faults[f"status {sample.status}"] += 1
+    def get_response_time_percentile(self, percent: float) -> float | None:
+        """Milliseconds that this share of the requests, 0 to 1, took at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +66,15 @@ class Objectives:
     # Two kinds of request: p99 of the second is at most twice that of the first
     compared: tuple[str, str] | None = None
 
-    def levels(self, seen: Mapping[str, Tally], scale: float = 1) -> Iterator[Level]:
-        """How a run did, by kind of request; `scale` multiplies times.
+    def levels(self, seen: Mapping[str, Entry], scale: float = 1) -> Iterator[Level]:
+        """How a run did, by kind of request, with orderly refusals under REFUSED; `scale` multiplies times.
 
         A kind that never ran is a miss: a run that tested nothing must not pass.
         """
 
         def latency(kind: str, share: float) -> float:
-            return 1e3 * percentile(sorted(seen[kind].seconds) if kind in seen else [], share)
+            ran = kind in seen and seen[kind].num_requests > 0
+            return float(seen[kind].get_response_time_percentile(share) or 0) if ran else float("nan")
 
         for kind, limits in self.latency_ms.items():
             for share, limit in limits.items():
@@ -90,9 +82,9 @@ class Objectives:
                 yield Level(
                     objective=objective, measured=latency(kind, share), limit=limit * scale, unit="ms"
                 )
-        failed = sum(kind.faults.total() for kind in seen.values())
-        refused = sum(kind.refused for kind in seen.values())
-        total = failed + refused + sum(len(kind.seconds) for kind in seen.values())
+        total = sum(kind.num_requests for kind in seen.values())
+        failed = sum(kind.num_failures for kind in seen.values())
+        refused = seen[REFUSED].num_requests if REFUSED in seen else 0
         for name, count, most in (("failed", failed, 0.0), ("refused", refused, self.refusals)):
             part = 100 * count / total if total else float("nan")
             yield Level(objective=f"{name}, of all requests", measured=part, limit=100 * most, unit="%")

@@ -1,154 +1,196 @@
-"""Scenarios of clients, and what they were promised, on two CPU cores that do nothing else."""
+"""Simulated clients in each scenario, and what they were promised.
 
-import json
-import sys
+Importing this module replaces Python's sockets, as locust does. Times are meant for two CPU cores that do
+nothing else.
+"""
+
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import NamedTuple
 
-from benchmarks.load.generator import Client, Load, Seen, run_apart
-from benchmarks.load.objectives import Level, Objectives, Tally
+from gevent import sleep, spawn
+from locust import FastHttpUser, between, constant, constant_pacing, task
+from locust.env import Environment
+from locust.stats import print_error_report
+
+from benchmarks.load.generator import REFUSALS, Client, Load, run_apart
+from benchmarks.load.objectives import REFUSED, Level, Objectives
 from benchmarks.load.target import Accounts
 from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
 
-ALONE, BESIDE = "modest, alone", "modest, beside a greedy one"
-_PAUSE_SECONDS = 0.85
-_BURST_SECONDS = 10.0
-_BURST_RATE = 1e5
+ALONE, BESIDE, _BETWEEN = "modest, alone", "modest, beside a greedy one", "modest, between"
+_BURST_SECONDS = 10
 _MOST_CHARACTERS = 10_000
 _GREEDY_CONNECTIONS = 60
 _SETTLING_SECONDS = 0.5
 _SECONDS_A_ROUND = 10
-
-Write = Callable[[Random, str], str | list[str]]
-"""Returns what a client asks to translate from a language."""
+_STOP_SECONDS = 60
 
 
-class Question(NamedTuple):
-    """A request for a translation."""
+class User(FastHttpUser):
+    """A client that sends requests and checks the answers; its subclasses say which, and how often."""
 
-    kind: str
-    q: str | list[str]
-    body: str  # the JSON that is sent
+    abstract = True
+    connection_timeout = 60.0
+    network_timeout = 60.0
+    wait_time = constant(0)
+    draw = Random(1)
+
+    @property
+    def options(self) -> Namespace:
+        """The `clients` of the scenario and its `seconds`."""
+        options: Namespace = self.environment.parsed_options
+        return options
+
+    def sentence(self, kind: str) -> None:
+        """Have one sentence translated."""
+        self.translate(kind, lambda language: self.draw.choice(TEXTS[language]))
+
+    def sentences(self, kind: str, least: int, most: int) -> None:
+        """Have a list of sentences translated."""
+        count = self.draw.randint(least, most)
+        self.translate(kind, lambda language: self.draw.choices(TEXTS[language], k=count))
+
+    def translate(self, kind: str, write: Callable[[str], str | Sequence[str]]) -> None:
+        """Send what a function writes in a language, and record it under its kind, or as refused.
+
+        An answer with a fault is a failure.
+        """
+        source, target = self.draw.choice(DIRECTIONS)
+        text = write(source)
+        body = {"q": text, "source": source, "target": target}
+        headers = self.options.clients[0].headers
+        with self.client.post(
+            "/translate", json=body, headers=headers, name=kind, catch_response=True
+        ) as response:
+            if response.status_code in REFUSALS and "Retry-After" in response.headers:
+                response.request_meta["name"] = REFUSED
+                response.success()
+            elif response.status_code != 200:
+                response.failure(f"status {response.status_code}")
+            elif wrong := fault(text, response.json()["translatedText"]):
+                response.failure(wrong)
 
 
-def _questions(kind: str, write: Write, count: int = 40) -> list[Question]:
-    """Returns requests of one kind; the language pairs take turns."""
-    draw, made = Random(1), []
-    for number in range(count):
-        source, target = DIRECTIONS[number % len(DIRECTIONS)]
-        q = write(draw, source)
-        body = json.dumps({"q": q, "source": source, "target": target}, ensure_ascii=False)
-        made.append(Question(kind, q, body))
-    return made
+class Mixture(User):
+    """Sentences mostly, some lists, the shortest texts next to the longest, a few documents; with pauses."""
+
+    wait_time = between(0.2, 1.5)
+
+    @task(10)
+    def _one_sentence(self) -> None:
+        self.sentence("one sentence")
+
+    @task(3)
+    def _interface(self) -> None:
+        self.sentences("list", 4, 16)
+
+    @task(2)
+    def _mixed_lengths(self) -> None:
+        self.translate("mixed lengths", _mixed_lengths)
+
+    @task(1)
+    def _page(self) -> None:
+        self.translate("document", lambda language: document(self.draw, language))
 
 
-def _sentence(draw: Random, language: str) -> str:
-    return draw.choice(TEXTS[language])
-
-
-def _sentences(least: int, most: int) -> Write:
-    return lambda draw, language: draw.choices(TEXTS[language], k=draw.randint(least, most))
-
-
-def _mixed_lengths(_draw: Random, language: str) -> list[str]:
+def _mixed_lengths(language: str) -> list[str]:
     by_length = sorted(TEXTS[language], key=len)
     return [by_length[0], by_length[-1], by_length[1], ""]
 
 
-def _longest(draw: Random, language: str) -> str:
-    return longest_document(draw, language, _MOST_CHARACTERS)
+class Regular(User):
+    """A sentence a second, however long answers take."""
+
+    wait_time = constant_pacing(1)
+
+    @task
+    def _one_sentence(self) -> None:
+        self.sentence("one sentence")
 
 
-class Stream(NamedTuple):
-    """Requests that one process sends."""
-
-    load: Load
-    asked: Sequence[Question] = ()  # what its bodies are; without this, its answers are not judged
-
-
-def _stream(asked: Sequence[Question], load: Load) -> Stream:
-    return Stream(replace(load, bodies=[each.body for each in asked]), asked)
-
-
-Streams = Iterator[Sequence[Stream]]
-"""Streams that begin together; the next ones begin when all of them have ended."""
-
-
-def _mixture(clients: Sequence[Client], users: int, seconds: float) -> Streams:
-    """Sentences mostly, some lists, the shortest texts next to the longest, a few documents; with pauses."""
-    asked = [
-        *_questions("one sentence", _sentence),
-        *_questions("list", _sentences(4, 16), 12),
-        *_questions("mixed lengths", _mixed_lengths, 8),
-        *_questions("document", document, 4),
-    ]
-    Random(1).shuffle(asked)
-    yield [_stream(asked, Load(client=clients[0], rate=users / _PAUSE_SECONDS, seconds=seconds))]
-
-
-def _steady(clients: Sequence[Client], users: int, seconds: float) -> Streams:
-    """A sentence a second from each user, however long answers take."""
-    asked = _questions("one sentence", _sentence)
-    yield [_stream(asked, Load(client=clients[0], rate=users, seconds=seconds))]
-
-
-def _burst(clients: Sequence[Client], users: int, seconds: float) -> Streams:
+class Burst(User):
     """All users at the same moment, and again some seconds later."""
-    asked = _questions("in a burst", _sentence)
-    load = Load(client=clients[0], rate=_BURST_RATE, seconds=users / _BURST_RATE)
-    until = time.monotonic() + seconds
-    while (began := time.monotonic()) < until:
-        yield [_stream(asked, load)]
-        time.sleep(max(0.0, min(began + _BURST_SECONDS, until) - time.monotonic()))
+
+    @task
+    def _with_all_others(self) -> None:
+        sleep(_BURST_SECONDS - time.monotonic() % _BURST_SECONDS)
+        self.sentence("in a burst")
 
 
-def _lengths(clients: Sequence[Client], users: int, seconds: float) -> Streams:
-    """Sentences, and from one in four users texts as long as the service permits, one after the other."""
-    short, long = _questions("short", _sentence), _questions("long", _longest)
-    num_long = max(1, users // 4)
-    load = Load(client=clients[0], connections=max(1, users - num_long), seconds=seconds)
-    yield [_stream(short, load), _stream(long, replace(load, connections=num_long))]
+class Short(User):
+    """A stream of sentences."""
+
+    weight = 3
+    wait_time = constant(0.05)
+
+    @task
+    def _one_sentence(self) -> None:
+        self.sentence("short")
 
 
-def _fairness(clients: Sequence[Client], _users: int, seconds: float) -> Streams:
-    """One client with one request at a time has the service to itself, then beside a greedy one, in turns.
+class Long(User):
+    """Texts as long as the service permits, one after the other."""
 
-    Other work on the machine comes and goes: it must not meet one of the two alone.
-    """
-    modest, greedy = clients
-    rounds = max(1, int(seconds // _SECONDS_A_ROUND))
-    half = seconds / rounds / 2
-    crowd = Load(client=greedy, bodies=sentence_requests(), connections=_GREEDY_CONNECTIONS, seconds=half)
-    alone = Load(client=modest, connections=1, seconds=half)
-    beside = replace(alone, seconds=half - 3 * _SETTLING_SECONDS, warm_up_seconds=_SETTLING_SECONDS)
-    for _ in range(rounds):
-        yield [_stream(_questions(ALONE, _sentence), alone)]
-        yield [Stream(crowd), _stream(_questions(BESIDE, _sentence), beside)]
+    weight = 1
+
+    @task
+    def _whole_document(self) -> None:
+        self.translate("long", lambda language: longest_document(self.draw, language, _MOST_CHARACTERS))
 
 
-def _batches(clients: Sequence[Client], users: int, seconds: float) -> Streams:
-    """Programs that translate in bulk, as many texts as a request may have, or a quarter of them."""
-    asked = _questions("batch", _sentences(64, 256))
-    yield [_stream(asked, Load(client=clients[0], connections=users, seconds=seconds))]
+class Batch(User):
+    """A program that translates in bulk, as many texts as a request may have, or a quarter of them."""
+
+    @task
+    def _many(self) -> None:
+        self.sentences("batch", 64, 256)
 
 
-class Scenario(NamedTuple):
-    """What clients do, and what they were promised."""
+class Modest(User):
+    """One client with one request at a time; half of the time a greedy client keeps the service busy."""
 
-    users: int  # unless told otherwise
-    streams: Callable[[Sequence[Client], int, float], Streams]  # of so many users, for some seconds
-    promised: Objectives
+    fixed_count = 1
+    _kind = ALONE
+
+    def on_start(self) -> None:
+        """Start the greedy client's timetable."""
+        spawn(self._share, self.options.clients[1], self.options.seconds)
+
+    @task
+    def _one_sentence(self) -> None:
+        self.sentence(self._kind)
+
+    def _share(self, greedy: Client, seconds: float) -> None:
+        """Have the service to itself, then beside a process that asks as much as it can, in turns.
+
+        Other work on the machine comes and goes: it must not meet one of the two alone.
+        """
+        rounds = max(1, int(seconds // _SECONDS_A_ROUND))
+        half = seconds / rounds / 2
+        load = Load(
+            client=greedy,
+            bodies=sentence_requests(),
+            connections=_GREEDY_CONNECTIONS,
+            seconds=half - 3 * _SETTLING_SECONDS,
+        )
+        for _ in range(rounds):
+            self._kind = ALONE
+            sleep(half)
+            self._kind = _BETWEEN
+            asking = spawn(run_apart, load)
+            sleep(_SETTLING_SECONDS)
+            self._kind = BESIDE
+            try:
+                asking.get()
+            finally:
+                self._kind = _BETWEEN
 
 
-SCENARIOS: Mapping[str, Scenario] = {
-    "mixture": Scenario(
-        8,
-        _mixture,
+SCENARIOS: Mapping[str, tuple[Sequence[type[User]], Objectives]] = {
+    "mixture": (
+        [Mixture],
         Objectives(
             latency_ms={
                 "one sentence": {0.95: 1500},
@@ -158,55 +200,43 @@ SCENARIOS: Mapping[str, Scenario] = {
             }
         ),
     ),
-    "steady": Scenario(
-        8, _steady, Objectives(latency_ms={"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}, refusals=0)
+    "steady": (
+        [Regular],
+        Objectives(latency_ms={"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}, refusals=0),
     ),
-    "burst": Scenario(
-        800, _burst, Objectives(latency_ms={"in a burst": {0.5: 5000, 0.99: 10_000}}, refusals=0.5)
+    "burst": ([Burst], Objectives(latency_ms={"in a burst": {0.5: 5000, 0.99: 10_000}}, refusals=0.5)),
+    "lengths": (
+        [Short, Long],
+        Objectives(latency_ms={"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}),
     ),
-    "lengths": Scenario(
-        8, _lengths, Objectives(latency_ms={"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}})
-    ),
-    "fairness": Scenario(1, _fairness, Objectives(latency_ms={}, refusals=0, compared=(ALONE, BESIDE))),
-    "batches": Scenario(4, _batches, Objectives(latency_ms={"batch": {0.5: 10_000, 0.99: 20_000}})),
+    "fairness": ([Modest], Objectives(latency_ms={}, refusals=0, compared=(ALONE, BESIDE))),
+    "batches": ([Batch], Objectives(latency_ms={"batch": {0.5: 10_000, 0.99: 20_000}})),
 }
-"""By name."""
-
-
-def _judge(asked: Sequence[Question], seen: Seen, tallies: Mapping[str, Tally]) -> None:
-    """Note what came of each kind of request."""
-    if not asked:
-        return
-    for sample in seen.samples:
-        tallies[asked[sample.which].kind].note(sample)
-    for which, answers in seen.answers.items():
-        for answer in answers:
-            if wrong := fault(asked[which].q, json.loads(answer)["translatedText"]):
-                tallies[asked[which].kind].faults[wrong] += 1
-    tallies[asked[0].kind].faults["no answer"] += seen.lost + seen.left
+"""Kinds of clients, and what they were promised."""
 
 
 def simulate(
     scenario: str, url: str, clients: Sequence[Client], *, users: int, seconds: float, scale: float
 ) -> list[Level]:
-    """Run a scenario for some seconds; `scale` multiplies the promised times.
-
-    Raises:
-        RuntimeError: If a client that waits for its answers loses a connection.
-        OSError: If the service is not there.
-    """
-    chosen = SCENARIOS[scenario]
-    tallies: dict[str, Tally] = defaultdict(Tally)
-    for streams in chosen.streams(clients, users, seconds):
-        with ThreadPoolExecutor() as threads:
-            outcomes = threads.map(run_apart, [each.load for each in streams])
-            for each, seen in zip(streams, outcomes, strict=True):
-                _judge(each.asked, seen, tallies)
-    for kind, tally in tallies.items():
-        for wrong, times in (+tally.faults).items():
-            print(f"{kind}: {wrong}, {times} times", file=sys.stderr)
+    """Run a scenario for some seconds after the last user began; `scale` multiplies the promised times."""
+    kinds, promised = SCENARIOS[scenario]
+    environment = Environment(
+        user_classes=list(kinds),
+        host=url,
+        stop_timeout=_STOP_SECONDS,
+        parsed_options=Namespace(clients=clients, seconds=seconds),
+    )
+    runner = environment.create_local_runner()
+    runner.start(users, spawn_rate=users)
+    if spawning := runner.spawning_greenlet:
+        spawning.join()
+    sleep(seconds)
+    runner.quit()
+    if environment.stats.errors:
+        print_error_report(environment.stats)
+    seen = {entry.name: entry for entry in environment.stats.entries.values()}
     unaccounted = Accounts.settled(url).unaccounted
     return [
-        *chosen.promised.levels(tallies, scale),
+        *promised.levels(seen, scale),
         Level(objective="requests that are unaccounted for", measured=unaccounted, limit=0),
     ]

@@ -26,7 +26,7 @@ asyncio.run(serve())
 print(sorted(set({heavy!r}) & set(sys.modules)))
 """
 HEAVY = (
-    "torch", "torch._dynamo", "sympy", "model.training", "sacrebleu", "tqdm", "matplotlib",
+    "torch", "torch._dynamo", "sympy", "model.training", "pyrate_limiter", "sacrebleu", "tqdm", "matplotlib",
     "tensorboard", "transformers",
 )  # fmt: skip
 
