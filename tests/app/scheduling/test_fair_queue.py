@@ -123,7 +123,7 @@ def test_a_suspended_client_keeps_its_tag_but_saves_nothing_up() -> None:
 
 
 def test_clients_that_left_are_forgotten() -> None:
-    """10,000 clients come once, or come and leave, next to one that always waits; then one comes and leaves."""
+    """10,000 clients come once, or come and leave, next to one that always waits; then another does."""
     queue = queue_of(*[Work("always", 1) for _ in range(30_000)])
     for number in range(10_000):
         queue.add(Work(str(number), 1))
