@@ -28,6 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dragoman(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: the hub's package reads the environment when it is imported."""
     return subprocess.run(
         [sys.executable, "-c", "from model.cli import main; main()", *map(str, arguments)],
         env={**os.environ, "DRAGOMAN_TRACEBACK": "", "PYTHONPATH": str(Path.cwd()), **environment},
@@ -100,38 +101,42 @@ def test_only_one_kind_of_weights_is_needed() -> None:
     assert needed_files(["model.bin", "shared_vocabulary.txt"]) == ["shared_vocabulary.txt", "model.bin"]
 
 
-def test_options_that_cannot_be_meant(model: Path, tmp_path: Path) -> None:
+def test_options_that_cannot_be_meant(run: Run, model: Path, tmp_path: Path) -> None:
     for option in (("--revision", "main"), ("--pair", "english"), ("--pair", "en")):
-        done = dragoman("import", model, "-o", tmp_path / "output", *option)
-        assert done.returncode == 2
+        done = run("import", model, "-o", tmp_path / "output", *option)
+        assert done.exit_code == 2
         assert done.stderr.startswith(f"dragoman: {option[0]} ")
 
 
 @pytest.mark.parametrize("pair", ["eng_Latn-fra", "EN-FR"])
-def test_languages_may_be_spelt_as_the_model_spells_them(model: Path, tmp_path: Path, pair: str) -> None:
-    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", pair)
-    assert done.returncode == 0, done.stderr
+def test_languages_may_be_spelt_as_the_model_spells_them(
+    run: Run, model: Path, tmp_path: Path, pair: str
+) -> None:
+    done = run("import", model, "-o", tmp_path / "output", "--pair", pair)
+    assert done.exit_code == 0, done.stderr
     assert load_checkpoint(tmp_path / "output").card.pairs == (("en", "fr"),)
 
 
 @pytest.mark.parametrize(
     ("spelt", "target"), [("zho", "zh"), ("zho_Hans", "zh"), ("zho_Hant", "zh-Hant"), ("zh_TW", "zh-Hant")]
 )
-def test_traditional_chinese_is_told_from_simplified(tmp_path: Path, spelt: str, target: str) -> None:
+def test_traditional_chinese_is_told_from_simplified(
+    run: Run, tmp_path: Path, spelt: str, target: str
+) -> None:
     folders.marian(model := tmp_path / "model")
     (model / "tokenizer_config.json").write_text("{}")
-    done = dragoman("import", model, "-o", tmp_path / "output", "--pair", f"eng_Latn-{spelt}")
-    assert done.returncode == 0, done.stderr
+    done = run("import", model, "-o", tmp_path / "output", "--pair", f"eng_Latn-{spelt}")
+    assert done.exit_code == 0, done.stderr
     assert load_checkpoint(tmp_path / "output").card.pairs == (("en", target),)
 
 
-def test_checkpoints_beside_each_other_have_names_of_their_own(model: Path, tmp_path: Path) -> None:
+def test_checkpoints_beside_each_other_have_names_of_their_own(run: Run, model: Path, tmp_path: Path) -> None:
     for folder in ("first", "second", "first"):
-        assert dragoman("import", model, "-o", tmp_path / folder).returncode == 0
+        assert run("import", model, "-o", tmp_path / folder).exit_code == 0
     names = [load_checkpoint(tmp_path / folder).card.name for folder in ("first", "second")]
     assert names == ["opus-mt-en-fr", "second"]
     named = ("--name", "opus-mt-en-fr", "--storage", "int8")
-    assert dragoman("import", model, "-o", tmp_path / "second", *named).returncode == 0
+    assert run("import", model, "-o", tmp_path / "second", *named).exit_code == 0
     second = load_checkpoint(tmp_path / "second")
     assert second.card.name == "opus-mt-en-fr"
     assert set(second.weights.dtypes.values()) == {"int8", "float32"}
