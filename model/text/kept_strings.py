@@ -248,7 +248,7 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
         translation: Text that the network produced.
         kept: What `with_numbers` returned.
     """
-    placed = list[KeptString]()
+    placed: list[KeptString] = []
     for string in kept:  # all numbers first, so that no string is put into another one
         is_lost = re.search(rf"(?<!\d){string.number}(?!\d)", translation) is None
         translation = _inserted(translation, string) if is_lost else translation
