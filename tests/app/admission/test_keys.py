@@ -73,13 +73,19 @@ def test_a_key_is_revoked_although_the_file_looks_the_same(
         ring.identify("one")
 
 
-def test_a_settled_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settled_file_is_not_read_again_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "keys"
     path.write_text(line_of("alice", "one"))
     os.utime(path, (1, 1))
     ring = KeyRing(path)
-    monkeypatch.setattr(Path, "read_text", None)
-    assert ring.identify("one") == "alice"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", None)
+        assert ring.identify("one") == "alice"
+    path.write_text(line_of("alice", "two"))
+    with pytest.raises(KeyInvalidError):
+        ring.identify("one")
 
 
 def test_uses_are_counted_for_owners_of_keys(tmp_path: Path) -> None:
