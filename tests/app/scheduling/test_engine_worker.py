@@ -267,15 +267,19 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     for i in range(4):
         batch.add(job(f"w{i} x y z"))
     finish(batch)
-    newcomers = [job(f"n{i} x y z") for i in range(3)]
+    newcomers = [job(f"n{i} x y z") for i in range(4)]
     assert batch.fits(job("alone " * 30)), "a single sentence is always tried"
     batch.add(newcomers[0])
     assert batch.fits(newcomers[1])
     batch.add(newcomers[1])
     assert not batch.fits(newcomers[2])
+    exhaust(engine, monkeypatch, most=1)
+    finish(batch)
+    batch.add(newcomers[2])
+    assert not batch.fits(newcomers[3]), "half of what it had when it ran out again"
     later = time.monotonic() + BACKOFF_SECONDS
     monkeypatch.setattr("app.scheduling.engine_worker.time.monotonic", lambda: later)
-    assert batch.fits(newcomers[2])
+    assert batch.fits(newcomers[3])
 
 
 def test_an_engine_that_raises_in_agreed_loses_no_sentence(
