@@ -49,10 +49,10 @@ def test_an_error_of_the_system_is_named(lines: Lines) -> None:
 async def test_probes_are_logged_at_debug_and_translations_at_info(
     client: httpx.AsyncClient, lines: Lines
 ) -> None:
-    await client.get("/livez")
-    await client.post("/translate", json={"q": "one", "source": "en", "target": "fr"})
-    levels = [event["level"] for event in lines() if event["event"] == "request"]
-    assert levels == ["debug", "info"]
+    probe = await client.get("/livez")
+    answer = await client.post("/translate", json={"q": "one", "source": "en", "target": "fr"})
+    logged = [(event["level"], event["request_id"]) for event in lines() if event["event"] == "request"]
+    assert logged == [("debug", probe.headers["X-Request-ID"]), ("info", answer.headers["X-Request-ID"])]
 
 
 def test_the_lines_of_an_iteration_are_written_together_and_in_order() -> None:
