@@ -33,6 +33,8 @@ CASES = {
     "surrogate": (request_of(q="\ud800" + CANARY), 422, "q"),
     "surrogate among texts": (request_of(q=["a", CANARY + "\udfff"]), 422, "q[1]"),
     "surrogate in a key": (raw('"\\ud800":1'), 422, None),
+    "malformed": (b'{"q":', 422, None),
+    "UTF-16 without mark": (request_of().decode().encode("utf-16-le"), 415, None),
     "UTF-32": (request_of().decode().encode("utf-32-be"), 415, None),
     "null": (request_of(q=None), 422, "q"),
     "number": (request_of(q=5), 422, "q"),

@@ -127,6 +127,7 @@ async def test_metrics_count_what_happened(serve: Serve) -> None:
         "dragoman_queue_depth 0.0",
         "dragoman_batch_sentences_sum 5.0",
         "dragoman_batch_rows_sum 10.0",
+        "dragoman_encode_seconds_count 1.0",
         "dragoman_decode_step_seconds_count 3.0",
         "dragoman_time_to_first_token_seconds_count 2.0",
         'dragoman_request_duration_seconds_bucket{endpoint="/translate",le="0.001"}',
@@ -154,6 +155,7 @@ async def test_metrics_are_there_from_the_start() -> None:
         'dragoman_target_tokens_total{pair="fr-en"} 0.0',
         "dragoman_model_load_seconds 0.5",
         "dragoman_workers 1.0",
+        "dragoman_queued_tokens_limit 65536.0",
     ):
         assert sample in after.splitlines()
     for name, family in families.items():
