@@ -1,4 +1,4 @@
-"""What users and their tools rely on is as in `contract.json`: commands, settings, metrics, error codes.
+"""What users rely on is as in `contract.json`: commands, settings, metrics, error codes, presets.
 
 The OpenAPI document is checked apart, in `tests/app/http/test_information.py`.
 """
@@ -16,6 +16,7 @@ from app.http.errors import STATUSES
 from app.settings import GROUPS, default_of, variable
 from app.telemetry.metrics import PREFIX, Metrics
 from model.cli.main import main
+from model.config import PRESETS, preset
 
 GOLDEN = Path(__file__).parent / "contract.json"
 
@@ -53,16 +54,27 @@ def _metrics() -> dict[str, dict[str, object]]:
     }
 
 
+def _presets() -> dict[str, str]:
+    """The layers of the encoder and the decoder, the heads, and the two widths of each."""
+    sizes = {name: preset(name, source_vocab_size=99, target_vocab_size=99) for name in PRESETS}
+    return {
+        name: f"{each.num_encoder_layers}+{each.num_decoder_layers} layers, {each.num_heads} heads,"
+        f" {each.model_dim}, {each.ffn_dim}"
+        for name, each in sizes.items()
+    }
+
+
 def _contract() -> dict[str, object]:
     return {
         "commands": _commands(),
         "settings": _settings(),
         "metrics": _metrics(),
         "errors": dict(sorted(STATUSES.items())),
+        "presets": _presets(),
     }
 
 
-@pytest.mark.parametrize("part", ["commands", "settings", "metrics", "errors"])
+@pytest.mark.parametrize("part", ["commands", "settings", "metrics", "errors", "presets"])
 def test_what_users_rely_on_is_as_before(part: str) -> None:
     """Run with DRAGOMAN_WRITE_GOLDEN=1 to accept a change."""
     now = _contract()
