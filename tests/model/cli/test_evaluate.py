@@ -279,6 +279,7 @@ def test_several_files_of_references(tmp_path: Path) -> None:
     source, one, other = (written(tmp_path, name, f"{name}1", f"{name}2") for name in ("s", "a", "b"))
     text = read(source_file=source, reference_files=(one, other))
     assert text == EvaluationText(["s1", "s2"], [["a1", "a2"], ["b1", "b2"]])
+    assert text.reversed() == EvaluationText(["a1", "a2"], [["s1", "s2"]])
     short = written(tmp_path, "short", "a1")
     with pytest.raises(CorpusError, match="not aligned"):
         read(source_file=source, reference_files=(one, short))
