@@ -1,7 +1,7 @@
 """⑤ One request as the engine admits it: checked once, with its length bounds computed. No torch."""
 
 import dataclasses
-import random
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -44,7 +44,7 @@ class Sentence:
         request: Source ids, options, prefix.
         shortest: Fewest target tokens, start tokens and EOS included.
         longest: Most target tokens, start tokens and EOS included.
-        seed: Seed of its random numbers: from the options, or drawn.
+        seed: Seed of its random numbers: from the options, or drawn if it is sampled.
         candidates: Target ids that the translation may contain, ascending; None allows all.
     """
 
@@ -119,12 +119,15 @@ class Sentence:
         most = longest - len(request.start_ids) - 1
         if len(request.prefix_ids) > most:
             raise TextTooLongError("prefix_ids", "max_length - 1", most, len(request.prefix_ids))
-        seed = request.options.seed
+        seed = request.options.seed or 0
+        if request.options.seed is None and request.options.strategy == "sample":
+            # Not by `random`, whose generator belongs to the program that uses the package.
+            seed = secrets.randbits(_SEED_BITS)
         return cls(
             request,
             shortest,
             longest,
-            seed=random.getrandbits(_SEED_BITS) if seed is None else seed,
+            seed=seed,
             candidates=None if shortlist is None else shortlist.choose(request.source_ids, needed),
         )
 
