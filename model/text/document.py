@@ -44,8 +44,9 @@ _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed
 _BULLET = r"[-*+#>|•‣◦·–—]++(?=\s)|\[[ xX]\](?=\s)|[a-z](?:\)|\.(?=\s(?![a-z\d]|\w{1,5}\.)))(?=\s)"
 _ELLIPSIS = r"\.{3,}+|…++"
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET}|{_ELLIPSIS})*+")
-# A remark, whose brackets a network may lose.
-_BRACKETED = re.compile(r"\([^()]+\)|\[[^\[\]]+\]|（[^（）]+）|【[^【】]+】")
+# A remark, whose brackets a network may lose; no label or abbreviation, which it copies: (b), [iv], (USA).
+_LABEL = r"[(\[](?:[A-Za-z]|[ivx]{2,5}|[A-Z]{2,4})[)\]]"
+_BRACKETED = re.compile(rf"(?!{_LABEL})(?:\([^()]+\)|\[[^\[\]]+\]|（[^（）]+）|【[^【】]+】)")
 _NARROW = str.maketrans("（）【】", "()[]")
 
 _WINDOW = 1000
