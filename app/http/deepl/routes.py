@@ -31,7 +31,6 @@ from model.text.languages import canonical_code, language_name
 # In markup, blank lines are white space like any other.
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "paragraphs"}
 _MARKUP_SPLITTING: Final[dict[str, Splitting]] = {**_SPLITTING, "nonewlines": "across_lines"}
-_MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
 # DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
@@ -70,7 +69,7 @@ def _translation_request(
     received: Received[schemas.DeepLTranslateRequest], glossary: StoredGlossary | None
 ) -> TranslationRequest:
     body = received.body
-    markup = _MARKUP[body.tag_handling]
+    markup = _markup(body)
     return TranslationRequest(
         texts=received.texts,
         fields=received.fields,
@@ -78,13 +77,20 @@ def _translation_request(
         target=body.target_lang,
         deadline=received.deadline,
         client=received.client,
-        markup=markup.ignoring(body.ignore_tags) if markup else None,
+        markup=markup,
         splitting=(_MARKUP_SPLITTING if markup else _SPLITTING)[
-            body.split_sentences or ("nonewlines" if markup is HTML else "1")
+            body.split_sentences or ("nonewlines" if body.tag_handling == "html" else "1")
         ],
         decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
         glossary=glossary,
     )
+
+
+def _markup(body: schemas.DeepLTranslateRequest) -> MarkupSyntax | None:
+    if body.tag_handling is None:
+        return None
+    syntax = HTML if body.tag_handling == "html" else XML.outlining(body.splitting_tags)
+    return syntax.ignoring(body.ignore_tags)
 
 
 async def _translate(context: Context, request: TranslationRequest) -> list[Answer]:

@@ -116,7 +116,10 @@ class DeepLTranslateRequest(DeepLOptions):
         default=[],
         description=f"Elements that are left alone; a list, or names between commas, at most {_MAX_TAGS}",
     )
-    splitting_tags: TagNames = Field(default=[], description="No effect: the tags of blocks split")
+    splitting_tags: TagNames = Field(
+        default=[],
+        description="Elements that always end the sentence; no effect in HTML, where blocks do",
+    )
     preserve_formatting: Switch | None = Field(
         default=None, description="No effect: white space, case and punctuation are kept either way"
     )

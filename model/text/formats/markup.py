@@ -101,6 +101,7 @@ class Markup:
     @classmethod
     def split(cls, source: str, syntax: MarkupSyntax = HTML) -> Self:
         """Cut a document, which need not be well-formed; the joined pieces equal `source`."""
+        syntax = syntax.outlined(source)
         pieces = tuple((piece, kind) for piece, kind in _cut(source, syntax) if piece)
         # In a document with characters of private use, none stands for a tag.
         joins = not any(ANY_TAG.search(_resolved(piece)) for piece, kind in pieces if kind is Kind.TEXT)

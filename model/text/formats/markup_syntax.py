@@ -10,7 +10,7 @@ the tags given here, not at every tag that they cannot contain.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -152,6 +152,8 @@ class MarkupSyntax:
             names of the other one, the values, and the name of the attribute.
         placeholders: Elements without content that may stand for a word.
         has_entities: Whether a document may declare entities of its own.
+        splitting: If it is not None, elements that text stands beside are inline and, where they have no
+            content, placeholders, except these.
     """
 
     tag: re.Pattern[str]
@@ -165,6 +167,7 @@ class MarkupSyntax:
     described: Mapping[str, tuple[Sequence[str], Sequence[str], str]] = field(default_factory=dict)
     placeholders: frozenset[str] = frozenset()
     has_entities: bool = False
+    splitting: frozenset[str] | None = None
 
     def values(self, tag: str) -> tuple[tuple[int, int], ...]:
         """Returns the spans of a tag's attribute values to translate; they have quotes and letters."""
@@ -194,6 +197,34 @@ class MarkupSyntax:
     def ignoring(self, names: Iterable[str]) -> Self:
         """The same syntax, with more untranslated elements."""
         return replace(self, untranslated=self.untranslated | {name.lower() for name in names})
+
+    def outlining(self, splitting: Iterable[str]) -> Self:
+        """Returns the same syntax, in which the elements of each document that text stands beside are inline.
+
+        Args:
+            splitting: Elements that are not, wherever they stand.
+        """
+        return replace(self, splitting=frozenset(map(str.lower, splitting)))
+
+    def outlined(self, source: str) -> Self:
+        """Returns the syntax for a document, with those elements inline that `outlining` says."""
+        if self.splitting is None:
+            return self
+        names = set(self._beside_text(source)) - self.splitting
+        return replace(self, inline=self.inline | names, placeholders=self.placeholders | names)
+
+    def _beside_text(self, source: str) -> Iterator[str]:
+        """Yields the names of elements that directly follow or precede a text outside of them."""
+        position, before = 0, ""
+        for tag in self.tag.finditer(source, 0, source.rfind(">") + 1):
+            name = (tag["name"] or "").lower()
+            if source[position : tag.start()].strip():
+                yield before
+                yield "" if tag["closing"] else name
+            before = name if name and (tag["closing"] or closes_itself(tag["attributes"])) else ""
+            position = tag.end()
+        if source[position:].strip():
+            yield before
 
 
 def _tag(sections: Mapping[str, str], *, initial: str, note: str = "(?!)") -> re.Pattern[str]:

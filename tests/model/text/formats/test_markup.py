@@ -131,6 +131,24 @@ def test_texts_of_xml(source: str, texts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<T>one <E>two</E> three</T> <T><P/>four</T>", ("one {two} three", " ", "four")),
+        ("<a>one</a>, <b>two</b><c/>three <d/><!-- x --><i>four</i>", ("one}, {two}|three @", "four")),
+        ("one <x>two</x> <e>three</e> <s>four</s> five", ("one @ ", "three", " ", "four", " five")),
+        ("one", ("one",)),
+    ],
+)
+def test_elements_of_xml_beside_text_are_inline_where_that_is_wanted(
+    source: str, texts: tuple[str, ...]
+) -> None:
+    syntax = XML.ignoring(["x"]).outlining(["S"])
+    page = Markup.split(source, syntax)
+    assert tuple(map(readable, page.texts)) == texts
+    assert page.rebuild(page.texts) == source
+
+
+@pytest.mark.parametrize(
     "section", ["<!-- x", "<!--", "<!--x->", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"]
 )
 @pytest.mark.parametrize("syntax", [HTML, XML])
@@ -215,7 +233,7 @@ def test_a_text_that_may_be_unchanged_keeps_its_character_references() -> None:
         *("<!--->", "<!-- --!", "--!>", "<!--!>", "<script", "<![CDATA[", "</script", "<script></script"),
     ],
 )
-@pytest.mark.parametrize("syntax", [HTML, XML])
+@pytest.mark.parametrize("syntax", [HTML, XML, XML.outlining([])])
 def test_no_input_takes_quadratic_time(piece: str, syntax: MarkupSyntax) -> None:
     source = (piece * 10_000)[:10_000]
     began = time.process_time()
