@@ -381,7 +381,7 @@ def _too_large(limit: str, max_bytes: int, declared: str = "") -> RequestError:
 
 def _decode(body: bytearray) -> str:
     # JSON begins with ASCII, so a zero in the first two bytes means wider characters.
-    if body.startswith(_UTF16_OR_32_MARKS) or b"\x00" in body[:2]:
+    if body.startswith(_UTF16_OR_32_MARKS) or 0 in body[:2]:
         raise RequestError("unsupported_charset", "the body must be UTF-8")
     try:
         return body.removeprefix(BOM_UTF8).decode()

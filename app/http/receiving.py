@@ -61,7 +61,8 @@ class Received(NamedTuple, Generic[Schema]):
 
 def context_of(request: Request) -> Context:
     """Returns what the application shares."""
-    return cast(Context, request.app.state.context)
+    # As an attribute, it would be found by way of an exception.
+    return cast(Context, request.scope["app"].state["context"])
 
 
 def client_of(request: Request, context: Context, values: Values | None = None) -> str:

@@ -44,7 +44,7 @@ class SentenceJob:
 
     def __post_init__(self) -> None:
         self.rows = self.request.options.rows
-        self.cost = max(self.rows * len(self.request.source_ids), 1)
+        self.cost = self.rows * len(self.request.source_ids) or 1
 
 
 class RowLimit:

@@ -47,7 +47,6 @@ _CONTROLS = str.maketrans(
     | dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " ")
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ALTERED = re.compile(f"[{re.escape(''.join(map(chr, _REPLACEMENTS)))}\ud800-\udfff]")
 _LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
 _APOSTROPHE = re.compile(f"(?<={_LETTER})’(?={_LETTER})")
 _LONGEST_RUN_OF_MARKS = 30
@@ -92,10 +91,10 @@ def separate_punctuation(text: str) -> str:
 
 def clean(text: str) -> str:
     """Returns a sentence as the tokenizer reads it; idempotent, in time linear in its length."""
-    if text.isascii() and text.isprintable():
-        return text
-    if _ALTERED.search(text):
+    if not text.isprintable():
         text = _SURROGATE.sub("\ufffd", text).translate(_REPLACEMENTS)
+    if text.isascii():
+        return text
     text = _compose(text)
     return _APOSTROPHE.sub("'", text) if "’" in text else text
 
@@ -105,9 +104,7 @@ def without_controls(text: str) -> str:
 
     Every other character stays, for tokenizers that normalise text themselves.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return _SURROGATE.sub("\ufffd", text).translate(_CONTROLS)
+    return text if text.isprintable() else _SURROGATE.sub("\ufffd", text).translate(_CONTROLS)
 
 
 def _compose(text: str) -> str:
