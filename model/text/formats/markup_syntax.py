@@ -10,9 +10,11 @@ the tags given here, not at every tag that they cannot contain.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
+
+from model.text.languages import UNSPACED_LETTERS
 
 _ATTRIBUTE = re.compile(
     r"""
@@ -82,6 +84,8 @@ _SCRIPTS = {
 _RAISED = r"<su[bp](?:\s[^<>]*+)?>(?:<(?!/?su[bp])[^<>]*+>|(?![<>&])[\W\d_]){1,40}+</su[bp]\s*+>"
 _NOTE = rf"(?:{_RAISED}|<a(?:\s[^<>]*+)?>{_RAISED}</a\s*+>)"
 _NAME = re.compile(r"</?([^\s/>]+)")
+# The last character of a text and the first one of the next, where a space is missing between them.
+_JOINED_WORDS = re.compile(rf"(?:[.,:!?)]|[^\W{UNSPACED_LETTERS}])[^\W{UNSPACED_LETTERS}]")
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
@@ -210,21 +214,34 @@ class MarkupSyntax:
         """Returns the syntax for a document, with those elements inline that `outlining` says."""
         if self.splitting is None:
             return self
-        names = set(self._beside_text(source)) - self.splitting
+        names = self._beside_text(source) - self.splitting
         return replace(self, inline=self.inline | names, placeholders=self.placeholders | names)
 
-    def _beside_text(self, source: str) -> Iterator[str]:
-        """Yields the names of elements that directly follow or precede a text outside of them."""
-        position, before = 0, ""
-        for tag in self.tag.finditer(source, 0, source.rfind(">") + 1):
-            name = (tag["name"] or "").lower()
-            if source[position : tag.start()].strip():
-                yield before
-                yield "" if tag["closing"] else name
-            before = name if name and (tag["closing"] or closes_itself(tag["attributes"])) else ""
-            position = tag.end()
-        if source[position:].strip():
-            yield before
+    def _beside_text(self, source: str) -> set[str]:
+        """Returns the names of elements that directly follow or precede a text outside of them.
+
+        Elements that alone separate two words, such as one<br/>two, are none of these.
+        """
+        beside, separating = set[str](), set[str]()
+        position, before, last = 0, "", " "
+        passed: list[tuple[str, bool]] = []  # the elements since the last text, and whether they are empty
+        for tag in (*self.tag.finditer(source, 0, source.rfind(">") + 1), None):
+            text = source[position : tag.start() if tag else len(source)]
+            name = (tag["name"] or "").lower() if tag else ""
+            is_empty = tag is not None and bool(name) and closes_itself(tag["attributes"])
+            is_closing = tag is None or bool(tag["closing"])
+            if text.strip():
+                beside |= {before, "" if is_closing else name}
+                if _JOINED_WORDS.fullmatch(last + text[0]):
+                    empty = {each for each, is_empty in passed if is_empty}
+                    separating |= empty or {each for each, _ in passed}
+            if text:
+                last, passed = text[-1], []
+            if tag:
+                passed.append((name, is_empty))
+                before = name if is_closing or is_empty else ""
+                position = tag.end()
+        return beside - separating
 
 
 def _tag(sections: Mapping[str, str], *, initial: str, note: str = "(?!)") -> re.Pattern[str]:

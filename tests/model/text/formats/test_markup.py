@@ -134,7 +134,10 @@ def test_texts_of_xml(source: str, texts: tuple[str, ...]) -> None:
     ("source", "texts"),
     [
         ("<T>one <E>two</E> three</T> <T><P/>four</T>", ("one {two} three", " ", "four")),
-        ("<a>one</a>, <b>two</b><c/>three <d/><!-- x --><i>four</i>", ("one}, {two}|three @", "four")),
+        ("<a>one</a>, <b>two</b> <c/>three <d/><!-- x --><i>four</i>", ("one}, {two} |three @", "four")),
+        ("one <b>two</b><br/>three.<br/>Four", ("one {two", "three.", "Four")),
+        ("<a>one</a>two <b>three</b> <n>4</n>th", ("one", "two {three} ", "4", "th")),
+        ("一<b>二</b>三<br/>四, <x>five</x>, <b>l'</b>六", ("一{二}三|四, @, {l'}六",)),
         ("one <x>two</x> <e>three</e> <s>four</s> five", ("one @ ", "three", " ", "four", " five")),
         ("one", ("one",)),
     ],
