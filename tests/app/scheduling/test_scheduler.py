@@ -200,6 +200,23 @@ async def test_a_full_queue_rejects_with_the_time_until_there_is_room(backend: D
         scheduler.require_capacity("", soon())
 
 
+async def test_one_client_leaves_room_in_the_queue_for_another(backend: DoubleBackend) -> None:
+    backend.room = 1
+    async with scheduling(backend, max_queued=10) as scheduler:
+        held = await hold(scheduler, backend)
+        greedy = asyncio.create_task(scheduler.submit(sentences(backend, "a b c d e f g"), soon()))
+        await until(lambda: sample(scheduler, "queued_tokens") == 8)
+        with pytest.raises(QueueFullError):
+            await scheduler.submit(sentences(backend, "h"), soon())
+        with pytest.raises(QueueFullError):
+            scheduler.require_capacity("", soon())
+        scheduler.require_capacity("modest", soon())
+        modest = asyncio.create_task(scheduler.submit(sentences(backend, "h"), soon(), client="modest"))
+        await until(lambda: sample(scheduler, "queued_tokens") == 10)
+        backend.gate.set()
+        await asyncio.gather(held, greedy, modest)
+
+
 async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend: DoubleBackend) -> None:
     backend.room = 1
     async with scheduling(backend) as scheduler:
