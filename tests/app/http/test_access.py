@@ -49,6 +49,15 @@ async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serv
         assert len({response.json()["error"] for response in wrong}) == 1
 
 
+async def test_a_revoked_key_stops_working(serve: Serve, tmp_path: Path) -> None:
+    path = write_keys(tmp_path, alice="one", bob="two")
+    async with serve(api_keys_file=path) as client:
+        assert (await ask(client, "Bearer two")).status_code == 200
+        write_keys(tmp_path, alice="one")
+        assert (await ask(client, "Bearer two")).status_code == 403
+        assert (await ask(client, "Bearer one")).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("content", "content_type", "status"),
     [
