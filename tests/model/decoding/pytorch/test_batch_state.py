@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import lively_network
 from tests.model.decoding.slots import admitted, empty_state
+from tests.model.tiny_networks import tiny_network
 
 EVERYTHING = ActiveFeatures(
     beam_search=True,
@@ -22,6 +25,14 @@ EVERYTHING = ActiveFeatures(
     repetition=True,
     coverage=True,
 )
+
+DEMANDS = [
+    ActiveFeatures(independent=True),
+    ActiveFeatures(beam_search=True),
+    ActiveFeatures(beam_search=True, phrases=True),
+    ActiveFeatures(independent=True, sampling=True, ranks=8),
+    EVERYTHING,
+]
 
 
 def state_of(network: Transformer, width: int) -> BatchState:
@@ -41,6 +52,17 @@ def start(batch_state: BatchState, network: Transformer, sentence: Sentence, slo
 
 def read(batch_state: BatchState, length: int) -> SlotRecords:
     return SlotRecords.unpack(batch_state.records(torch.tensor([0]), length))
+
+
+@pytest.mark.parametrize(("width", "features"), list(product([1, 4], DEMANDS)))
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+@torch.inference_mode()
+def test_every_tensor_of_a_step_is_on_its_device(
+    positions: str, width: int, features: ActiveFeatures
+) -> None:
+    """On PyTorch's `meta` device, a tensor of the CPU fails as on a GPU, and so does reading a number."""
+    network = tiny_network(positions=positions).to(device="meta", dtype=torch.bfloat16)
+    state_of(network, width).compute(StepShape(3, 8, 8), features)
 
 
 @pytest.mark.parametrize("shortest", [2, 16])

@@ -1,4 +1,4 @@
-"""A step of every variant of the network could be recorded, and keeps to its budget of kernels."""
+"""A step of every search and variant of the network could be recorded, and keeps to its budget of kernels."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import VOCAB, lively_network, request, sentences
 from tests.model.decoding.pytorch.legality import LegalityCheck
+from tests.model.decoding.test_equivalence_reference import many_requests
 from tests.model.tiny_networks import T5
 
 Steps = list[LegalityCheck]
@@ -99,6 +100,14 @@ def decode(runner: Runner, network: Transformer, asked: list[DecodeRequest]) -> 
 def require_legal(steps: Steps) -> None:
     assert steps
     assert [fault for check in steps for fault in check.faults] == []
+
+
+def test_every_search_and_option(steps: Steps) -> None:
+    network, asked = lively_network(), request(sentences(4)[0], max_length=4)
+    prefix = dataclasses.replace(asked, prefix_ids=(5,))
+    phrases = dataclasses.replace(asked, phrases=(((5, 6), (7,)),))
+    decode(static(network), network, [*many_requests(), prefix, phrases])
+    require_legal(steps)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
