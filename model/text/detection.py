@@ -51,11 +51,6 @@ _LEAST = 1e-9  # probability by trigrams
 _RAREST = 8.0  # nats of a word that is no common one
 _STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
 """A small letter of other languages in Latin script that English, French, German and Spanish lack."""
-_BORROWED = frozenset(
-    {"bona fide", "cum laude", "dei gratia", "magna cum laude", "opus dei", "per se", "persona non grata"}
-    | {"res publica", "smörgåsbord", "tai chi", "wat mutt dat mutt"}
-)
-"""Words of other languages that are used in these."""
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
 _SHORT = 20  # letters of a text that can be in several languages
 _MOST_WRITTEN = ("hi", "ru")  # in scripts whose languages are hard to tell apart in a word
@@ -223,7 +218,7 @@ class LanguageDetector:
         """
         ranks = _ranks().get(canonical_code(likeliest))
         words = _words_but_names(text)
-        if ranks is None or max(map(len, words), default=0) < 3 or " ".join(words) in _BORROWED:
+        if ranks is None or max(map(len, words), default=0) < 3:
             return None
         num_known = sum(_is_known(word, ranks) for word in words)
         # A capital may begin a name, whose letters say little: São Paulo; Dvořák wrote nine symphonies.
