@@ -1,6 +1,7 @@
 """`dragoman serve`: every setting is an option and an environment variable."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -116,8 +117,9 @@ def _read_settings(options: dict[str, str]) -> Settings:
         raise click.UsageError("the file .env must be UTF-8") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        reason = first["msg"].removeprefix("Value error, ")
-        message = f"{variable(str(first['loc'][0]))}: {reason[:1].lower()}{reason[1:]}"
+        # "Value error, must be …", "Input should be …, unable to parse …" and "String should have …".
+        requirement = re.sub(r"^.*?(must|should) ", "", first["msg"]).partition(", unable")[0]
+        message = f"{variable(str(first['loc'][0]))} must {requirement}, but is {first['input']!r} instead"
         raise click.UsageError(message) from None
 
 
