@@ -226,7 +226,8 @@ def _unknown_field(schema: type[BaseModel], location: Sequence[int | str]) -> Re
 def _reason(error: ErrorDetails) -> str:
     kind, value = error["type"], error["input"]
     if kind == "string_type" and error["loc"][1:] == _SHAPES[:1]:
-        return "input should be a string or a list of strings"
+        items = "objects with `source` and `target`" if error["loc"][0] == "glossary" else "strings"
+        return f"input should be a string or a list of {items}"
     reason = _REASONS.get(kind, error["msg"][:1].lower() + error["msg"][1:])
     reason = reason.partition(" after validation")[0]
     if kind in _RANGES:

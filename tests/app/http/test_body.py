@@ -206,6 +206,12 @@ async def test_texts_may_be_a_list(client: httpx.AsyncClient, path: str, name: s
     assert error == f"`{name}`: input should be a string or a list of strings"
 
 
+async def test_a_glossary_of_another_shape_is_told_both_shapes(client: httpx.AsyncClient) -> None:
+    fields = {"q": "a", "target": "fr", "glossary": {"boiler": "chaudière"}}
+    error = (await client.post("/translate", json=fields)).json()["error"]
+    assert error == "`glossary`: input should be a string or a list of objects with `source` and `target`"
+
+
 @pytest.mark.parametrize(
     ("path", "name", "limit", "most"),
     [("/translate", "q", "MAX_ITEMS", 256), ("/v2/translate", "text", "of texts", 50)],
