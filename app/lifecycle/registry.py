@@ -108,6 +108,7 @@ class ModelRegistry:
         self._entries: dict[Model, _Entry] = {}
         self._waiting: list[_Waiter] = []
         self._slots = asyncio.Semaphore(_PARALLEL_LOADS)
+        self._keeps_removed = False
         self._is_closed = False
 
     async def update(self) -> bool:
@@ -135,7 +136,7 @@ class ModelRegistry:
         due += [each for each in models if each in pinned and each.loaded is None and each not in due]
         loaded = await self._load_all(due, models)
         is_changed = models != self.models
-        self.models = models
+        self.models, self._keeps_removed = models, is_changed
         for model in models:
             model.is_pinned = model in pinned
             self._entry(model).retry_at = 0.0
@@ -148,6 +149,7 @@ class ModelRegistry:
 
     def drop_removed(self) -> None:
         """Drop models that are no longer listed; those in use when their last lease ends."""
+        self._keeps_removed = False
         for entry in list(self._entries.values()):
             if entry.model not in self.models:
                 self._drop_if_removed(entry)
@@ -261,11 +263,14 @@ class ModelRegistry:
         self._serve_waiting()
 
     def _rest(self, entry: _Entry) -> None:
-        """Drop a model without leases after its idle time, or at once if it was removed."""
+        """Drop a model without leases after its idle time, or at once if `drop_removed` has found it."""
         if entry.uses or self._is_closed:
             return
         if entry.model not in self.models:
-            self._drop_if_removed(entry)
+            # A request that began before the list changed may need the model again: for its next hop, or the
+            # next portion of a file.
+            if not self._keeps_removed:
+                self._drop_if_removed(entry)
         elif self._idle_seconds and not entry.model.is_pinned and entry.model.loaded is not None:
             loop = asyncio.get_running_loop()
             entry.idling = loop.call_later(self._idle_seconds, lambda: self._drop(entry, "idle"))
