@@ -69,7 +69,7 @@ class Context:
             self.metrics = Metrics(SharedMetrics(shared / "metrics", process.index, process.pids))
             self.usage = Usage(shared / "usage", process.index)
             self.files = FileStore(*limits, shared / "files", process.index)
-        self.file_jobs = FileJobs(self.files, *limits)
+        self.file_jobs = FileJobs(self.files, *limits, hold_models=self.lifecycle.hold_models)
         self.watchdog = Watchdog(settings.watchdog_seconds, self.metrics)
         self.metrics.watch("requests_by_key", lambda: self.keys.uses)
         self._service: TranslationService | None = None

@@ -98,6 +98,12 @@ class Lifecycle:
         """Record that the current task's request is answered."""
         self._epochs.pop(asyncio.current_task()).leave()
 
+    def hold_models(self) -> Callable[[], None]:
+        """Keep the models of the current request also when it is answered, until the result is called."""
+        epoch = self._epochs.get(asyncio.current_task(), self._epoch)
+        epoch.size += 1
+        return epoch.leave
+
     def start_epoch(self) -> InFlightEpoch:
         """Start a new epoch.
 

@@ -276,10 +276,19 @@ class FileJobs:
         store: Where results are kept, and the states of the jobs.
         max_bytes: Most bytes of the files in progress.
         seconds: How long a job is known.
+        hold_models: Keeps the models of the request that starts a job, until its result is called.
     """
 
-    def __init__(self, store: FileStore, max_bytes: int, seconds: float) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        max_bytes: int,
+        seconds: float,
+        *,
+        hold_models: Callable[[], Callable[[], None]],
+    ) -> None:
         self._store = store
+        self._hold_models = hold_models
         self._seconds = seconds
         self._bytes = Quota(max_bytes)
         self._count = Quota(_MAX_JOBS)
@@ -316,7 +325,9 @@ class FileJobs:
         self._count.take(1, client)
         task = asyncio.create_task(self._run(job, work))
         self._jobs[name] = job, task
+        release_models = self._hold_models()
         task.add_done_callback(lambda _: self._bytes.take(-size, client))
+        task.add_done_callback(lambda _: release_models())
         asyncio.get_running_loop().call_later(self._seconds, self._forget, name)
         return name, job
 

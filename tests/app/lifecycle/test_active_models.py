@@ -258,6 +258,29 @@ async def test_earlier_requests_are_answered_by_the_old_models() -> None:
         await until(lambda: loads.closed == [old])
 
 
+async def test_a_document_is_finished_by_the_old_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.translation.file_jobs._PORTION_CHARACTERS", 4)
+    old, new = edition("a"), edition("b")
+    app, loads = application(old, new)
+    async with serving(app) as client:
+        old.gate.clear()
+        form = {"target_lang": "FR", "source_lang": "EN"}
+        sent = await client.post("/v2/document", files={"file": ("a.txt", b"one\n\ntwo\n\nsix")}, data=form)
+        await until(old.entered.is_set)
+        request_reload(app)
+        await reloads(app, "replaced")
+        old.gate.set()
+        await until(lambda: loads.closed == [old])
+        path, key = (
+            f"/v2/document/{sent.json()['document_id']}",
+            {"document_key": sent.json()["document_key"]},
+        )
+        assert (await client.post(f"{path}/result", json=key)).content == b"ONE\n\nTWO\n\nSIX"
+    assert [len(each.admitted) for each in (old, new)] == [3, 0]
+    outcome = {"outcome": "loaded"}
+    assert app.state.context.metrics.registry.get_sample_value("dragoman_model_loads_total", outcome) == 2
+
+
 async def test_no_request_fails_while_versions_change() -> None:
     editions = [edition(letter) for letter in "abcdef"]
     for each in editions:
