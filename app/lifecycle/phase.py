@@ -100,7 +100,7 @@ class Lifecycle:
 
     def hold_models(self) -> Callable[[], None]:
         """Keep the models of the current request also when it is answered, until the result is called."""
-        epoch = self._epochs.get(asyncio.current_task(), self._epoch)
+        epoch = self._epochs[asyncio.current_task()]
         epoch.size += 1
         return epoch.leave
 
