@@ -105,8 +105,8 @@ def _record(checkpoint: "Checkpoint") -> None:
 def _pair(text: str | None) -> Pair | None:
     if text is None:
         return None
-    # Where hyphens divide the codes too, capitals tell a region from the second language.
-    parts = (text.lower() if text.count("-") == 1 else text).split("-")
+    # In mixed case, capitals tell a region (pt-BR) from a second language.
+    parts = (text.lower() if text.isupper() and text.count("-") == 1 else text).split("-")
     splits = (("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts)))
     pair = next((each for each in splits if all(map(_has_form_of_code, each))), None)
     if pair is None:

@@ -102,7 +102,7 @@ def test_only_one_kind_of_weights_is_needed() -> None:
 
 
 def test_options_that_cannot_be_meant(run: Run, model: Path, tmp_path: Path) -> None:
-    for option in (("--revision", "main"), ("--pair", "english"), ("--pair", "en")):
+    for option in (("--revision", "main"), ("--pair", "english"), ("--pair", "en"), ("--pair", "pt-BR")):
         done = run("import", model, "-o", tmp_path / "output", *option)
         assert done.exit_code == 2
         assert done.stderr.startswith(f"dragoman: {option[0]} ")
