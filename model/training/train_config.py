@@ -225,7 +225,8 @@ def build(make: Callable[..., T], values: object, section: str) -> T:
     except ConfigError as error:
         raise error.renamed(f"{section}.{error.field}") from error
     except ValidationError as error:
-        first = error.errors()[0]
+        # A key that is missing may be the one that is misspelt.
+        first = min(error.errors(), key=lambda each: each["type"] != "unexpected_keyword_argument")
         name, value = str(first["loc"][0]), first["input"]
         requirement = first["msg"].removeprefix("Input should be ")
         if first["type"] == "missing":

@@ -176,6 +176,7 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
         ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one, but is missing"),
         ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
         (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
+        (TOML.replace("path = ", "pth = "), r"`corpora\[0\]\.pth` must be one of path, "),
         (TOML.replace("text/train.tsv", ""), r"`corpora\[0\]\.path` must be the name of a file, but is ''"),
         (TOML.replace("[vocab", 'target_path = ""\n[vocab'), r"`corpora\[0\]\.target_path` must be the name"),
         (TOML.replace('"tokenizer"', '""'), r"`vocabulary\.reuse` must be the folder of a tokenizer"),
