@@ -198,7 +198,7 @@ def report_if_possible(folder: RunFolder) -> None:
     try:
         page = write_report(folder)
     except ModuleNotFoundError as missing:
-        advice = f"`dragoman report {folder.root}` writes it once dragoman[train] is installed"
+        advice = f"pip install --editable '.[train]', then `dragoman report {folder.root}` writes it"
         logger.warning("no report: %s is missing; %s", missing.name, advice)
     except (TranslationError, OSError) as error:
         logger.error("no report: %s; `dragoman report %s` tries again", error, folder.root)
