@@ -144,8 +144,12 @@ class Inline:
         for emphasis in {start for start, end in self._marks if start == end}:
             # Marks around nothing would be read as other marks.
             text = text.replace(2 * emphasis, "") if 2 * emphasis not in self.source else text
-        text = _SAME_LABEL.sub(r"\1", text) if self.labels else text
+        text = _SAME_LABEL.sub(self._shortest, text) if self.labels else text
         return text.replace("|", r"\|") if self.in_cell else text
+
+    def _shortest(self, link: re.Match[str]) -> str:
+        """Returns a link whose text is its label as the source writes it, else without a label."""
+        return next((each for each in (link[0], f"{link[1]}[]") if each in self.source), link[1])
 
 
 def _word_start(text: str, end: int, least: int) -> int:
