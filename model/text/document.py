@@ -59,6 +59,8 @@ _TAIL = 50
 _SEPARATOR = re.compile(r"\s(?=[|•·]\s)(?![^()]{0,40}\))")
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
 _WORD_END = re.compile(r"\S(?=\s)")
+# What may begin a string to keep in which a sentence seems to end: code, a placeholder, a tag, a call, maths.
+_LONG_STRING = re.compile(r"[`{<\\]|\((?<=\w\()|\[\[|\$[^$]*\$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.\s+\Z")
@@ -254,7 +256,9 @@ def sentence_ends(line: str, language: str) -> list[int]:
     ends = [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
     if not line.isascii() or "|" in line:
         ends = sorted({*ends, *(found.end() for found in _SEPARATOR.finditer(readable))})
-    return [*_outside_kept_strings(ends[:-1], readable), ends[-1]] if len(ends) > 1 else ends
+    if len(ends) > 1 and _LONG_STRING.search(line):
+        return [*_outside_kept_strings(ends[:-1], readable), ends[-1]]
+    return ends
 
 
 def _outside_kept_strings(places: Sequence[int], text: str) -> list[int]:
