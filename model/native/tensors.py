@@ -3,8 +3,7 @@
 import ctypes
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from model.errors import NativeError
 from model.native.binding import ReadTensor, TensorRows
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
 _TYPES = {"float32": 0, "bfloat16": 1, "float16": 2, "int8": 3}  # NumberType in network/tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2", "int8": "|i1"}
-_BYTES = (4, 2, 2, 1)
 
 
 class ArrayTensor(Protocol):
@@ -40,53 +38,6 @@ class RowBlocks(Protocol):
         """Reads a matrix `count` rows at a time, from the first to the last."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """A matrix or vector in memory, contiguous in row order.
-
-    Attributes:
-        address: Address of the first number.
-        type: NumberType in network/tensors.h.
-        rows: Number of rows; 1 for a vector.
-        columns: Numbers in a row.
-        scales: Address of the scales of int8 rows.
-    """
-
-    address: int
-    type: int
-    rows: int
-    columns: int
-    scales: int | None = None
-
-    @classmethod
-    def of(cls, name: str, tensor: ArrayTensor, shape: Sequence[int]) -> Self:
-        """The block of a tensor, which must stay alive while the block is used.
-
-        Args:
-            name: Its name in error messages.
-            tensor: A vector or a matrix.
-            shape: The expected shape.
-
-        Raises:
-            NativeError: If the tensor has another shape, or a number type or layout that the library cannot
-                read.
-        """
-        view = tensor.values.__array_interface__
-        if view["typestr"] != _WORDS.get(tensor.dtype) or view.get("strides") is not None:
-            raise NativeError(f"tensor {name!r} must be contiguous, in one of {', '.join(_TYPES)}")
-        found = view["shape"]
-        if found != tuple(shape) or len(shape) not in (1, 2):
-            raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(found)} instead")
-        rows, columns = (1, *shape) if len(shape) == 1 else shape
-        return cls(view["data"][0], _TYPES[tensor.dtype], rows, columns, _scales(name, tensor, shape))
-
-    def part(self, first: int) -> TensorRows:
-        """The rows from `first` on, for the library."""
-        data = self.address + first * self.columns * _BYTES[self.type]
-        scales = None if self.scales is None else self.scales + 4 * first
-        return TensorRows(data, scales, self.type, self.rows, self.columns)
-
-
 class TensorReader:
     """Reads tensors for the library, and keeps only the last one alive, or the last rows of a matrix.
 
@@ -103,7 +54,6 @@ class TensorReader:
         self._weights, self._shapes = weights, shapes
         self._name = ""
         self._tensor: ArrayTensor | None = None
-        self._block: Block | None = None
         self._blocks: Iterator[ArrayTensor] = iter(())
         self.error: BaseException | None = None
         self.callback = ReadTensor(self._read)
@@ -128,23 +78,40 @@ class TensorReader:
                 self._blocks = self._weights.row_blocks(name, count)
             self._name, self._tensor = "", None  # frees the rows before the next ones are read
             self._tensor = next(self._blocks)
-            found = min(count, shape[0] - first), shape[1]
-            return replace(Block.of(name, self._tensor, found), rows=shape[0]).part(0)
-        if name != self._name or self._block is None:
-            self._block = self._tensor = None
-            self._tensor = self._weights[name]
-            self._name, self._block = name, Block.of(name, self._tensor, shape)
-        return self._block.part(first)
+            rows = _rows_of(name, self._tensor, (min(count, shape[0] - first), shape[1]))
+            rows.rows = shape[0]
+            return rows
+        if name != self._name or self._tensor is None:
+            self._tensor = None
+            self._name, self._tensor = name, self._weights[name]
+        return _rows_of(name, self._tensor, shape, first)
 
 
 def _shape(shape: Sequence[int]) -> TensorRows:
     return TensorRows(rows=math.prod(shape[:-1]), columns=shape[-1])
 
 
-def _scales(name: str, tensor: ArrayTensor, shape: Sequence[int]) -> int | None:
+def _rows_of(name: str, tensor: ArrayTensor, shape: Sequence[int], first: int = 0) -> TensorRows:
+    """The rows of a vector or matrix from `first` on, for the library, while the tensor lives.
+
+    Raises:
+        NativeError: If it has another shape, or a number type or layout that the library cannot read.
+    """
+    view = tensor.values.__array_interface__
+    if view["typestr"] != _WORDS.get(tensor.dtype) or view.get("strides") is not None:
+        raise NativeError(f"tensor {name!r} must be contiguous, in one of {', '.join(_TYPES)}")
+    found = view["shape"]
+    if found != tuple(shape) or len(shape) not in (1, 2):
+        raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(found)} instead")
+    rows, columns = (1, *shape) if len(shape) == 1 else shape
+    data = view["data"][0] + first * columns * tensor.values.itemsize
+    return TensorRows(data, _scales(name, tensor, shape, first), _TYPES[tensor.dtype], rows, columns)
+
+
+def _scales(name: str, tensor: ArrayTensor, shape: Sequence[int], first: int) -> int | None:
     if tensor.dtype != "int8":
         return None
     view: Mapping[str, Any] = getattr(getattr(tensor, "scale", None), "__array_interface__", {})
     if view.get("typestr") != "<f4" or view.get("strides") or tuple(view["shape"]) != tuple(shape[:-1]):
         raise NativeError(f"tensor {name!r} must have a float32 scale for each row")
-    return int(view["data"][0])
+    return int(view["data"][0]) + 4 * first
