@@ -8,6 +8,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from model.checkpoint.folder import Checkpoint
@@ -222,21 +223,12 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 
     from model.decoding.pytorch.kernel_check import fuse_steps
     from model.decoding.pytorch.static_runner import StaticRunner
-    from model.decoding.pytorch.torch_runner import TorchRunner, load_network
+    from model.decoding.pytorch.torch_runner import load_network
 
-    config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
+    config, never = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
     is_fused = fuse_steps(network, torch.device(device))
-
-    def exact(max_positions: int) -> Runner:
-        return TorchRunner(
-            network,
-            device,
-            max_rows=_MAX_ROWS_OF_A_CPU,
-            max_positions=max_positions,
-            never_produced=never_produced,
-        )
 
     def recorded(max_positions: int) -> Runner:
         runner = StaticRunner(
@@ -246,7 +238,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
             max_positions=max_positions,
             widths=tuple(sorted({*_USUAL_WIDTHS, checkpoint.card.decoding.rows})),
             capacity=GPU_CAPACITY,
-            never_produced=never_produced,
+            never_produced=never,
             is_fused=is_fused,
         )
         runner.warm_up()
@@ -259,7 +251,21 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         is_native=False,
         position_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
-        new_runner=exact if device == "cpu" else recorded,
+        new_runner=partial(_exact_runner, network, device, never) if device == "cpu" else recorded,
+    )
+
+
+def _exact_runner(
+    network: "Transformer", device: "torch.device | str", never_produced: Collection[int], max_positions: int
+) -> Runner:
+    from model.decoding.pytorch.torch_runner import TorchRunner
+
+    return TorchRunner(
+        network,
+        device,
+        max_rows=_MAX_ROWS_OF_A_CPU,
+        max_positions=max_positions,
+        never_produced=never_produced,
     )
 
 
@@ -298,15 +304,8 @@ def torch_engine(
         never_produced: See NativeRunner.
         max_batch_tokens: See DecodingEngine.
     """
-    from model.decoding.pytorch.torch_runner import TorchRunner
-
-    runner = TorchRunner(
-        network,
-        device,
-        max_rows=_MAX_ROWS_OF_A_CPU,
-        max_positions=_max_positions(network.config, _FEWEST_POSITIONS),
-        never_produced=never_produced,
-    )
+    max_positions = _max_positions(network.config, _FEWEST_POSITIONS)
+    runner = _exact_runner(network, device, never_produced, max_positions)
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 
