@@ -42,14 +42,14 @@ def _interleave(columns: list[Tensor], dim: int) -> Tensor:
     return torch.stack(columns, dim).flatten(-2)
 
 
-def rotations(positions_T: Tensor, head_dim: int, *, base: float = 10000.0) -> Tensor:
+def rotations(positions_T: Tensor, head_dim: int) -> Tensor:
     """Cosine and sine of each position's rotation angles (RoPE, https://arxiv.org/abs/2104.09864).
 
     Returns:
         Shape (2, T, D/2), float32: cosines, then sines.
     """
     pairs = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions_T.device)
-    angles = positions_T.float()[:, None] * base ** (-pairs / head_dim)
+    angles = positions_T.float()[:, None] * 10000.0 ** (-pairs / head_dim)
     return torch.stack([angles.cos(), angles.sin()])
 
 
