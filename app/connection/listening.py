@@ -1,14 +1,17 @@
 """The listening socket, and the file descriptors that its connections need."""
 
 import asyncio
+import ctypes
 import errno
 import math
 import os
 import resource
 import select
 import socket
+import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from app.lifecycle.processes import ServiceProcess
@@ -23,6 +26,14 @@ _SETTLING_ITERATIONS: Final = 4
 _SCARCE_SECONDS: Final = 10.0
 _INTERVAL_SECONDS: Final = 0.002
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+# Of Linux; Python has no name for it.
+_SO_ATTACH_FILTER: Final = 26
+# A packet filter (BPF): load the byte of TCP's flags; if SYN is set, drop the packet, otherwise pass it.
+_NO_SYN: Final = b"".join(
+    struct.pack("=HBBI", *instruction)
+    for instruction in ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+)
 
 # Enough for all clients of one process, and few enough for code that loops over all descriptors.
 _MAX_DESCRIPTORS: Final = 65_536
@@ -114,9 +125,10 @@ def lengthen_queue(listener: socket.socket) -> None:
 
 
 async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
-    """Shorten the queues of new connections to one, and wait until they are empty: closing would reset them.
+    """Let no more connections begin, and empty the queues of new ones: closing would reset those.
 
-    The caller closes the listeners at once, before the event loop goes on.
+    The caller closes the listeners at once, before the event loop goes on. Clients that try to connect in the
+    meantime try again after a second, and are refused then.
 
     Args:
         listeners: Listening sockets that connections are accepted from.
@@ -127,6 +139,7 @@ async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
     """
     for listener in listeners:
         listener.listen(0)
+        _drop_new_connections(listener)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for listener in listeners:
@@ -140,6 +153,17 @@ async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
         while _are_queued(listeners) and time.monotonic() < until:
             await asyncio.sleep(0)
     return False
+
+
+def _drop_new_connections(listener: Listener) -> None:
+    """Drop packets that begin a connection. Where the system cannot, some may still connect and be reset."""
+    program = ctypes.create_string_buffer(_NO_SYN, len(_NO_SYN))
+    with suppress(OSError):
+        listener.setsockopt(
+            socket.SOL_SOCKET,
+            _SO_ATTACH_FILTER,
+            struct.pack("HP", len(_NO_SYN) // 8, ctypes.addressof(program)),
+        )
 
 
 def _are_queued(listeners: Sequence[Listener]) -> bool:

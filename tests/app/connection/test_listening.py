@@ -38,6 +38,14 @@ async def test_queued_connections_are_accepted() -> None:
     assert accepted == 30
 
 
+async def test_none_connects_once_the_queue_is_empty() -> None:
+    """A client that connected after the last look at the queue would be reset when the listener closes."""
+    with listen("127.0.0.1", 0) as listener:
+        assert await accept_queued([listener], 10)
+        with pytest.raises(TimeoutError):
+            socket.create_connection(listener.getsockname(), timeout=0.2)
+
+
 async def test_answers_do_not_wait_for_acknowledgements() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
         connection, _ = listener.accept()
