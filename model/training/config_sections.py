@@ -193,6 +193,7 @@ class AugmentationConfig:
             copies without apostrophes, half of them in lower case.
         typing_errors: One or two typing errors in long words of the source.
         joined: Two or three pairs joined, as in a paragraph or where a sentence's end was missed.
+        bracketed: A pair in brackets before the final stop of another, or the whole pair in brackets.
         copied: The same synthetic name, number, address or code on both sides: in place of a name or number
             that they share, before or after the sentence, or alone.
         words: How often an epoch draws each pair of single words that translate each other in a corpus, in
@@ -207,6 +208,7 @@ class AugmentationConfig:
     plain_letters: Rate = 0.0
     typing_errors: Rate = 0.0
     joined: Rate = 0.0
+    bracketed: Rate = 0.0
     copied: Rate = 0.0
     words: Rate = 0.0
     seed: Seed = 0

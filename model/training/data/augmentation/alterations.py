@@ -1,4 +1,4 @@
-"""ⓓ Altered copies of a pair: without final stop, joined, in capitals, with typing errors, with other names.
+"""ⓓ Altered copies of a pair: no final stop, joined, in brackets, in capitals, typing errors, other names.
 
 `Augmenter` chooses them by the rates of the configuration and a hash of the pair.
 """
@@ -19,7 +19,7 @@ from model.training.config_sections import AugmentationConfig
 from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, name
 from model.training.data.corpus import SentencePair
 
-AUGMENTATION_VERSION = 4
+AUGMENTATION_VERSION = 5
 """Raised whenever an alteration changes, so that stored tokenised text is made anew."""
 
 
@@ -83,6 +83,49 @@ def joined(pair: SentencePair, context: SentenceContext, generator: Random) -> S
         _gap(context.source_language).join(each.source for each in pairs),
         _gap(context.target_language).join(each.target for each in pairs),
     )
+
+
+_ALL_IN_BRACKETS = 0.25
+_LONGEST_ASIDE = 100
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_FORMAL_YOU = frozenset(("Sie", "Ihr", "Ihre", "Ihnen"))
+
+
+def bracketed(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair | None:
+    """The pair with another one of its context in brackets before its final stop, or itself in brackets.
+
+    None if what goes into the brackets has brackets itself, or another pair has more than 100 characters.
+    """
+    before, aside = SentencePair("", ""), pair
+    if generator.random() >= _ALL_IN_BRACKETS:
+        before, aside = pair, generator.choice(context.pairs)
+        if max(map(len, aside)) > _LONGEST_ASIDE:
+            return None
+        aside = SentencePair(*(_within_sentence(side, context) for side in aside))
+    if any(mark in side for side in aside for mark in "()（）"):
+        return None
+    return SentencePair(
+        _with_aside(before.source, aside.source, context.source_language),
+        _with_aside(before.target, aside.target, context.target_language),
+    )
+
+
+def _within_sentence(text: str, context: SentenceContext) -> str:
+    """A sentence without its full stop, and without its first capital if its first word is not a name."""
+    first = _FIRST_WORD.match(text)
+    if first and first.group() not in _FORMAL_YOU and first.group().lower() in context.common_words:
+        text = text[0].lower() + text[1:]
+    return text.rstrip(".。")
+
+
+def _with_aside(text: str, aside: str, language: str) -> str:
+    body, stop = split_stop(text)
+    opening, closing = _brackets(language)
+    return f"{body}{opening}{aside}{closing}{stop}".lstrip()
+
+
+def _brackets(language: str) -> tuple[str, str]:
+    return ("（", "）") if has_unspaced_words(language) else (" (", ")")
 
 
 def _gap(language: str) -> str:
@@ -276,7 +319,7 @@ def _framed(pair: SentencePair, context: SentenceContext, generator: Random) -> 
 
 def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
     body, stop = split_stop(text)
-    opening, closing = ("（", "）") if has_unspaced_words(language) else (" (", ")")
+    opening, closing = _brackets(language)
     return frame.format(
         text=text,
         body=body,
@@ -299,10 +342,11 @@ ALTERATIONS: Mapping[str, Alteration] = {
     "plain_letters": in_plain_letters,
     "typing_errors": with_typing_errors,
     "joined": joined,
+    "bracketed": bracketed,
     "copied": with_synthetic_entity,
 }
 
-_NUMBERS = struct.Struct(f"<{len(ALTERATIONS)}Q")
+_NUMBERS = struct.Struct(f"<{len(ALTERATIONS)}I")
 
 
 class Copy(NamedTuple):
@@ -331,7 +375,7 @@ class Augmenter:
 
     def _copies(self, pair: SentencePair, context: SentenceContext) -> Iterator[Copy]:
         for kind, number in zip(ALTERATIONS, self._numbers(pair, context), strict=True):
-            times = int(self._rates[kind] + number / 2**64)
+            times = int(self._rates[kind] + number / 2**32)
             if not times:
                 continue
             generator = Random(number)  # noqa: S311  nothing secret
@@ -339,7 +383,7 @@ class Augmenter:
             yield from (Copy(kind, copy) for copy in altered if copy is not None and copy != pair)
 
     def _numbers(self, pair: SentencePair, context: SentenceContext) -> tuple[int, ...]:
-        """Random numbers below 2**64, one per kind; a generator per pair would take ten times as long."""
+        """Random numbers below 2**32, one per kind; a generator per pair would take ten times as long."""
         parts = (str(self._seed), context.source_language, context.target_language, *pair)
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=_NUMBERS.size).digest()
         return _NUMBERS.unpack(digest)
