@@ -23,6 +23,8 @@ import unicodedata
 from collections.abc import Set as AbstractSet
 from functools import cache
 
+from model.text.languages import UNSPACED_LETTERS
+
 SPACE = "\u2581"
 """What stands for a space in SentencePiece's pieces."""
 # Superscript and subscript digits stay: 10² would become 102.
@@ -30,6 +32,15 @@ _KEPT = ("<super>", "<sub>")
 _ASCII_SIGNS = str.maketrans("\u2044\u2010", "/-")  # the fraction slash, the hyphen of U+2011
 _FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 
+_WORD_LETTER = rf"[^\W\d_{UNSPACED_LETTERS}]"
+_QUOTATION_MARKS = "\"'“„‘‚"
+_MARKS = re.compile(rf"[(\[{{/—–{_QUOTATION_MARKS}]")
+_MARK = (
+    rf"((?<![^\W_])[(\[{{]|(?<![^\s(\[{{{_QUOTATION_MARKS}])[{_QUOTATION_MARKS}]|(?<={_WORD_LETTER})[/—–])"
+)
+"""A mark after which a word may begin without a space: an opening one, or a slash or dash between words."""
+_MARK_BEFORE_WORD = re.compile(f"{_MARK}(?={_WORD_LETTER})")
+_MARK_BEFORE_SPACE = re.compile(f"{_MARK} (?={_WORD_LETTER})")
 _ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
 _SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -87,6 +98,20 @@ def separate_punctuation(text: str) -> str:
     https://d2l.ai/chapter_recurrent-modern/machine-translation-and-dataset.html
     """
     return _ATTACHED_PUNCTUATION.sub(r" \g<0>", text)
+
+
+def space_after_marks(text: str) -> str:
+    """Puts a space between an opening bracket or quotation mark, a slash or a dash and the word that follows.
+
+    So the word is cut into the same pieces as behind a space: `(two` would be other, rare pieces. Scripts
+    without spaces stay as they are.
+    """
+    return _MARK_BEFORE_WORD.sub(r"\1 ", text) if _MARKS.search(text) else text
+
+
+def no_space_after_marks(text: str) -> str:
+    """Undoes `space_after_marks`; a space that the text had there is removed too."""
+    return _MARK_BEFORE_SPACE.sub(r"\1", text) if _MARKS.search(text) else text
 
 
 def clean(text: str) -> str:

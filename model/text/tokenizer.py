@@ -16,7 +16,15 @@ from typing import Literal, Self, get_args
 
 from model.errors import TokenizerError, UnsupportedLanguageError
 from model.text.languages import UNSPACED
-from model.text.normalisation import SPACE, clean, nfkc_fallback, separate_punctuation, without_controls
+from model.text.normalisation import (
+    SPACE,
+    clean,
+    nfkc_fallback,
+    no_space_after_marks,
+    separate_punctuation,
+    space_after_marks,
+    without_controls,
+)
 from model.text.piece_models import (
     SPECIAL_NAMES,
     CharacterModel,
@@ -47,7 +55,7 @@ TOKENIZER_FILES = (
 
 SOURCE_TAG = "{source}"
 TARGET_TAG = "{target}"
-_FLAGS = ("lowercase", "separate_punctuation")
+_FLAGS = ("lowercase", "separate_punctuation", "space_after_marks")
 _LISTS = ("source_begin", "source_end", "target_begin", "moses_languages")
 _ALWAYS_WRITTEN = ("tags", "lowercase", "separate_punctuation")
 Preparation = Literal["dragoman", "none"]
@@ -65,6 +73,8 @@ class TokenizerSettings:
         tags: Piece that selects a language, by language code; empty for a model of one direction.
         lowercase: Whether all text is lower-cased.
         separate_punctuation: Whether punctuation marks are separate words (word-level models).
+        space_after_marks: Whether the network reads and writes a space between an opening bracket or
+            quotation mark, a slash or a dash and the word that follows.
         special_ids: Ids of `pad`, `bos`, `eos` and `unk`; those missing are the SentencePiece model's.
         source_begin: Frame before the pieces of a source.
         source_end: Frame after them.
@@ -80,6 +90,7 @@ class TokenizerSettings:
     tags: Mapping[str, str] = field(default_factory=dict)
     lowercase: bool = False
     separate_punctuation: bool = False
+    space_after_marks: bool = False
     special_ids: Mapping[str, int] = field(default_factory=dict)
     source_begin: Sequence[str] = (TARGET_TAG,)
     source_end: Sequence[str] = ("</s>",)
@@ -155,6 +166,8 @@ class TokenizerSettings:
         text = (text if is_clean else clean(text)).replace(SPACE, "_")
         if self.lowercase:
             text = text.lower()
+        if self.space_after_marks:
+            text = space_after_marks(text)
         return separate_punctuation(text) if self.separate_punctuation else text
 
 
@@ -343,7 +356,8 @@ class Tokenizer:
         Raises:
             TokenizerError: If an id is outside the vocabulary.
         """
-        return self._target.decode(ids)
+        text = self._target.decode(ids)
+        return no_space_after_marks(text) if self.settings.space_after_marks else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the target pieces of ids, special ones included."""

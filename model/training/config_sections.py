@@ -128,6 +128,8 @@ class VocabularyConfig:
         required_characters: Characters that become pieces even if they are rare; `unigram` and `bpe` only.
         split_digits: Make a piece of each digit, so that any number can be copied; `unigram` and `bpe` only.
         separate_punctuation: Put spaces around punctuation, as word vocabularies need.
+        space_after_marks: Put a space after opening brackets and quotation marks, slashes and dashes for the
+            network, so that the words behind them have their usual pieces.
         max_sentences: Size of the random sample of pairs to learn from; SentencePiece takes about 3 kB of
             memory per pair.
         reuse: Folder of a tokenizer to copy; every other field is then ignored.
@@ -144,6 +146,7 @@ class VocabularyConfig:
     required_characters: str = ""
     split_digits: bool = False
     separate_punctuation: bool = False
+    space_after_marks: bool = False
     max_sentences: Positive = 2_000_000
     reuse: str | None = None
 
@@ -193,7 +196,7 @@ class AugmentationConfig:
             copies without apostrophes, half of them in lower case.
         typing_errors: One or two typing errors in long words of the source.
         joined: Two or three pairs joined, as in a paragraph or where a sentence's end was missed.
-        bracketed: A pair in brackets before the final stop of another, or the whole pair in brackets.
+        punctuated: A pair in brackets or quotation marks, alone or within another; two words with a slash.
         copied: The same synthetic name, number, address or code on both sides: in place of a name or number
             that they share, before or after the sentence, or alone.
         words: How often an epoch draws each pair of single words that translate each other in a corpus, in
@@ -208,7 +211,7 @@ class AugmentationConfig:
     plain_letters: Rate = 0.0
     typing_errors: Rate = 0.0
     joined: Rate = 0.0
-    bracketed: Rate = 0.0
+    punctuated: Rate = 0.0
     copied: Rate = 0.0
     words: Rate = 0.0
     seed: Seed = 0

@@ -17,6 +17,10 @@ _CASING = """\
 Dragoman
 also gives the network sentences in capitals, and some lone words with a first capital, in small letters."""
 
+_SPACED_MARKS = (
+    "a space between an opening bracket or quotation mark, a slash or a dash and the word that follows"
+    " (to be removed from translations)"
+)
 _HEAD = """\
 # {name} {version}, for {framework}
 
@@ -120,6 +124,7 @@ def _describe(checkpoint: Checkpoint, folder: Path, export_format: str, quantiza
         "language_tags": dict(settings.tags),
         "lowercase": settings.lowercase,
         "separate_punctuation": settings.separate_punctuation,
+        "space_after_marks": settings.space_after_marks,
         "prepare": settings.prepare,
     }
     write_json(folder / DESCRIPTION, described)
@@ -149,6 +154,7 @@ def _preparation(checkpoint: Checkpoint) -> str:
         "' for ’ between letters",
         "characters that the vocabulary lacks in ones that it has",
         *(["lower case"] if settings.lowercase else []),
+        *([_SPACED_MARKS] if settings.space_after_marks else []),
         *(["a space before each of `, . ! ?` that has none"] if settings.separate_punctuation else []),
     ]
     return ", ".join(steps)

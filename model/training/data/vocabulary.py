@@ -99,7 +99,10 @@ def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
 
 def _learn(sample: Sequence[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:
     settings = TokenizerSettings(
-        tags=tags, lowercase=config.lowercase, separate_punctuation=config.separate_punctuation
+        tags=tags,
+        lowercase=config.lowercase,
+        separate_punctuation=config.separate_punctuation,
+        space_after_marks=config.space_after_marks,
     )
     if config.shared:
         return _Files(settings, {SHARED_FILE: _model(_prepared(_both_sides(sample), settings), config, tags)})

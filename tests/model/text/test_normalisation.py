@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.normalisation import INVISIBLE, clean, nfkc_fallback, separate_punctuation
+from model.text.normalisation import (
+    INVISIBLE,
+    clean,
+    nfkc_fallback,
+    no_space_after_marks,
+    separate_punctuation,
+    space_after_marks,
+)
 
 any_text = st.text(st.characters())  # lone surrogates included
 
@@ -89,6 +96,42 @@ def test_a_run_of_marks_longer_than_any_language_writes_is_left_in_its_order() -
 )
 def test_each_mark_gets_a_space_before_it(text: str, expected: str) -> None:
     assert separate_punctuation(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "spaced"),
+    [
+        ("Milk (two litres) [fresh], {cold}.", "Milk ( two litres) [ fresh], { cold}."),
+        ('("Two") "(two)"', '(" Two") "( two)"'),
+        ("He said \"good morning\" and 'bye'.", "He said \" good morning\" and ' bye'."),
+        ("“Two?” „Ja!“ ‘yes’ ‚nein‘", "“ Two?” „ Ja!“ ‘ yes’ ‚ nein‘"),
+        ("yes/no, a/b/c, km/h", "yes/ no, a/ b/ c, km/ h"),
+        ("late—too late, Paris–Rome", "late— too late, Paris– Rome"),
+    ],
+)
+def test_words_behind_marks_get_a_space_which_is_removed_again(text: str, spaced: str) -> None:
+    assert space_after_marks(text) == spaced
+    assert space_after_marks(spaced) == spaced
+    assert no_space_after_marks(spaced) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("f(x), word(s)", "(12 apples)", "24/7", "1–2", "It's the dogs' bowl.", 'a 5" nail', "Ja!“ Er"),
+        *("（two）", "(二升)", "“好”", "yes / no", "- two", "• two", "«Dos» « deux »", "well-known"),
+    ],
+)
+def test_other_words_and_marks_stay_as_they_are(text: str) -> None:
+    assert space_after_marks(text) == text
+    assert no_space_after_marks(text) == text
+
+
+@given(st.text("ab 1二.()[]{}\"'“”„‘‚/—–«»", max_size=30))
+def test_spaces_behind_marks_are_the_only_ones_that_come_and_go(text: str) -> None:
+    without = no_space_after_marks(text)
+    assert no_space_after_marks(space_after_marks(without)) == without
+    assert space_after_marks(without).replace(" ", "") == text.replace(" ", "")
 
 
 KNOWN = frozenset(string.ascii_letters + string.digits + string.punctuation + " éß的。")

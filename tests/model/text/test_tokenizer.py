@@ -224,6 +224,17 @@ def test_preparing_cleans_and_does_what_is_set(settings: TokenizerSettings, expe
     assert settings.prepared("L’E\u0301te\u0301\xa0 est\u2581là.\ufeff") == expected
 
 
+def test_words_behind_marks_have_their_usual_pieces(train_model: TrainModel, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(train_model())
+    for is_spaced in (False, True):
+        TokenizerSettings(tags=language_tags(["en", "fr"]), space_after_marks=is_spaced).save(tmp_path)
+        tokenizer = Tokenizer.load(tmp_path)
+        text = 'station (station) "station" station/station.'
+        ids = tokenizer.encode(text, target_language="fr")
+        assert "".join(tokenizer.source_pieces(ids)).count("▁station") == (5 if is_spaced else 2)
+        assert tokenizer.decode(tokenizer.encode_target(text)) == text
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -113,7 +113,7 @@ def read_tokenizer(facts: ModelFacts) -> ForeignText:
     if needed == _FAIRSEQ:
         is_m2m = family == "m2m_100" and (folder / _VOCABULARY).is_file()
         return _m2m(facts) if is_m2m else _fairseq(facts)
-    own = Fields.read(folder / DESCRIPTION, {}, is_optional=True)
+    own = Fields.read(folder / DESCRIPTION, {"space_after_marks": False}, is_optional=True)
     return _exported(facts, own) if own.get("prepare") == "dragoman" else _marian(facts)
 
 
@@ -187,6 +187,7 @@ def _exported(facts: ModelFacts, own: Fields) -> ForeignText:
             tags=tags,
             lowercase=own.flag("lowercase"),
             separate_punctuation=own.flag("separate_punctuation"),
+            space_after_marks=own.flag("space_after_marks"),
             special_ids={name: getattr(processor, f"{name}_id")() for name in ("pad", "bos", "eos", "unk")},
         ),
         models=_models(files),

@@ -1,4 +1,4 @@
-"""ⓓ Altered copies of a pair: no final stop, joined, in brackets, in capitals, typing errors, other names.
+"""ⓓ Altered copies of a pair: no final stop, joined, in quotes, in capitals, typing errors, other names.
 
 `Augmenter` chooses them by the rates of the configuration and a hash of the pair.
 """
@@ -85,47 +85,56 @@ def joined(pair: SentencePair, context: SentenceContext, generator: Random) -> S
     )
 
 
-_ALL_IN_BRACKETS = 0.25
-_LONGEST_ASIDE = 100
+_ALL_MARKED = 0.25
+_LONGEST_INSERTED = 100
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _FORMAL_YOU = frozenset(("Sie", "Ihr", "Ihre", "Ihnen"))
+_ENCLOSING = re.compile('[][()（）"“”„«»]')
+_QUOTATION_MARKS = {"de": ("„", "“"), "fr": ("« ", " »"), "es": ("«", "»")}
 
 
-def bracketed(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair | None:
-    """The pair with another one of its context in brackets before its final stop, or itself in brackets.
+def punctuated(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair | None:
+    """The pair in brackets or quotation marks, or another of its context in them before its final stop.
 
-    None if what goes into the brackets has brackets itself, or another pair has more than 100 characters.
+    Two pairs of single words are joined by a slash. None if what goes into the marks has such marks itself,
+    or more than 100 characters and is not the pair.
     """
-    before, aside = SentencePair("", ""), pair
-    if generator.random() >= _ALL_IN_BRACKETS:
-        before, aside = pair, generator.choice(context.pairs)
-        if max(map(len, aside)) > _LONGEST_ASIDE:
-            return None
-        aside = SentencePair(*(_within_sentence(side, context) for side in aside))
-    if any(mark in side for side in aside for mark in "()（）"):
+    other = generator.choice(context.pairs)
+    languages = context.source_language, context.target_language
+    if not any(" " in side for side in (*pair, *other)) and not any(map(has_unspaced_words, languages)):
+        words = ((_inserted(each, context) for each in side) for side in zip(pair, other, strict=True))
+        return SentencePair(*map("/".join, words))
+    is_whole = generator.random() < _ALL_MARKED
+    if not is_whole and max(map(len, other)) > _LONGEST_INSERTED:
         return None
-    return SentencePair(
-        _with_aside(before.source, aside.source, context.source_language),
-        _with_aside(before.target, aside.target, context.target_language),
-    )
+    if any(map(_ENCLOSING.search, pair if is_whole else other)):
+        return None
+    kind = generator.choice(("brackets", "straight", "curved"))
+    sides = []
+    for mine, its, language in zip(pair, other, languages, strict=True):
+        opening, closing = _enclosing(kind, language)
+        body, stop = ("", "") if is_whole else split_stop(mine)
+        text = mine if is_whole else _inserted(its, context)
+        gap = "" if has_unspaced_words(language) or not body else " "
+        sides.append(f"{body}{gap}{opening}{text}{closing}{stop}")
+    return SentencePair(*sides)
 
 
-def _within_sentence(text: str, context: SentenceContext) -> str:
+def _enclosing(kind: str, language: str) -> tuple[str, str]:
+    """Opening and closing marks of a kind, as a language writes them."""
+    if kind == "brackets":
+        return ("（", "）") if has_unspaced_words(language) else ("(", ")")
+    if kind == "straight" and not has_unspaced_words(language):
+        return '"', '"'
+    return _QUOTATION_MARKS.get(canonical_code(language), ("“", "”"))
+
+
+def _inserted(text: str, context: SentenceContext) -> str:
     """A sentence without its full stop, and without its first capital if its first word is not a name."""
     first = _FIRST_WORD.match(text)
     if first and first.group() not in _FORMAL_YOU and first.group().lower() in context.common_words:
         text = text[0].lower() + text[1:]
     return text.rstrip(".。")
-
-
-def _with_aside(text: str, aside: str, language: str) -> str:
-    body, stop = split_stop(text)
-    opening, closing = _brackets(language)
-    return f"{body}{opening}{aside}{closing}{stop}".lstrip()
-
-
-def _brackets(language: str) -> tuple[str, str]:
-    return ("（", "）") if has_unspaced_words(language) else (" (", ")")
 
 
 def _gap(language: str) -> str:
@@ -319,7 +328,7 @@ def _framed(pair: SentencePair, context: SentenceContext, generator: Random) -> 
 
 def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
     body, stop = split_stop(text)
-    opening, closing = _brackets(language)
+    opening, closing = ("（", "）") if has_unspaced_words(language) else (" (", ")")
     return frame.format(
         text=text,
         body=body,
@@ -342,7 +351,7 @@ ALTERATIONS: Mapping[str, Alteration] = {
     "plain_letters": in_plain_letters,
     "typing_errors": with_typing_errors,
     "joined": joined,
-    "bracketed": bracketed,
+    "punctuated": punctuated,
     "copied": with_synthetic_entity,
 }
 

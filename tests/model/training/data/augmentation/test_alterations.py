@@ -11,12 +11,12 @@ from model.training.data.augmentation.alterations import (
     ALTERATIONS,
     Augmenter,
     SentenceContext,
-    bracketed,
     capitalised,
     in_capitals,
     in_lower_case,
     in_plain_letters,
     joined,
+    punctuated,
     stripped,
     with_typing_errors,
     without_final_stop,
@@ -86,59 +86,56 @@ def test_what_does_not_end_is_not_joined() -> None:
     assert all(joined(pair, context(FRENCH, "en", "fr"), Random(seed)) is None for seed in range(5))
 
 
-ASIDES = [
+QUOTED = [
     SentencePair("You can come in.", "Sie können herein."),
     SentencePair("Can you see Tom?", "Siehst du Tom?"),
     SentencePair("He can't.", "Er kann nicht, er sieht nicht."),
 ]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "language", "asides"),
-    [
-        (FRENCH, "fr", {("come in", "entrez"), ("why?", "pourquoi ?"), ("no!", "non !")}),
-        (CHINESE, "zh", {("I see", "我明白"), ("really?", "真的吗？"), ("go!", "去！")}),
-    ],
-)
-def test_brackets_hold_a_pair_and_its_translation(
-    pairs: list[SentencePair], language: str, asides: set[tuple[str, str]]
-) -> None:
-    words = SentencePair("come why no really go", "entrez pourquoi non")
-    found = set()
-    for seed in range(100):
-        pair = bracketed(
-            SentencePair("A dog.", "犬。"), context([*pairs, words], "en", language), Random(seed)
-        )
-        assert pair is not None
-        source, target = pair
-        opening, closing = "（）" if language == "zh" else ("(", ")")
-        if source == "(A dog.)":
-            assert target == f"{opening}犬。{closing}"
-            continue
-        gap = "" if language == "zh" else " "
-        assert source.startswith("A dog (")
-        assert source.endswith(").")
-        assert target.startswith(f"犬{gap}{opening}")
-        assert target.endswith(f"{closing}。")
-        found.add((source[7:-2], target[1 + len(gap) + 1 : -2]))
-    assert found == asides | {tuple(words)}
+def punctuated_copies(
+    pair: SentencePair, here: SentenceContext, seeds: int = 300
+) -> set[SentencePair | None]:
+    return {punctuated(pair, here, Random(seed)) for seed in range(seeds)}
 
 
-def test_capitals_in_brackets_are_kept_for_names_nouns_and_the_formal_you() -> None:
-    texts = set()
-    for seed in range(100):
-        pair = bracketed(ASIDES[2], context(ASIDES, "en", "de"), Random(seed))
-        assert pair is not None
-        texts.add(pair)
-    assert ("He can't (you can come in).", "Er kann nicht, er sieht nicht (Sie können herein).") in texts
-    assert ("(He can't.)", "(Er kann nicht, er sieht nicht.)") in texts
+def test_marks_enclose_a_pair_on_both_sides_as_its_languages_write_them() -> None:
+    here = context([QUOTED[0]], "en", "de")
+    assert punctuated_copies(SentencePair("He can.", "Er kann."), here) == {
+        ("(He can.)", "(Er kann.)"),
+        ('"He can."', '"Er kann."'),
+        ("“He can.”", "„Er kann.“"),
+        ("He can (You can come in).", "Er kann (Sie können herein)."),
+        ('He can "You can come in".', 'Er kann "Sie können herein".'),
+        ("He can “You can come in”.", "Er kann „Sie können herein“."),
+    }
+    assert punctuated_copies(CHINESE[2], context(CHINESE[:1], "en", "zh")) == {
+        ("(Go!)", "（去！）"),
+        ('"Go!"', "“去！”"),
+        ("“Go!”", "“去！”"),
+        ("Go (I see)!", "去（我明白）！"),
+        ('Go "I see"!', "去“我明白”！"),
+        ("Go “I see”!", "去“我明白”！"),
+    }
 
 
-def test_long_text_and_brackets_do_not_go_into_brackets() -> None:
-    for unfit in ("A (b).", "a" * 101):
+def test_capitals_within_marks_are_kept_for_names_nouns_and_the_formal_you() -> None:
+    copies = punctuated_copies(QUOTED[2], context(QUOTED, "en", "de"))
+    assert ("He can't (you can come in).", "Er kann nicht, er sieht nicht (Sie können herein).") in copies
+    assert ("He can't (can you see Tom?).", "Er kann nicht, er sieht nicht (Siehst du Tom?).") in copies
+
+
+def test_single_words_are_joined_by_a_slash() -> None:
+    copies = punctuated_copies(
+        SentencePair("Wife", "Frau"), context([SentencePair("man", "Mann")], "en", "de")
+    )
+    assert copies == {("Wife/man", "Frau/Mann")}
+
+
+def test_long_text_and_text_with_such_marks_is_not_enclosed() -> None:
+    for unfit in ("A (b).", "Say «a».", "a" * 101):
         here = context([SentencePair("Yes.", unfit)], "en", "de")
-        pairs = {bracketed(SentencePair("Go (now).", "Los."), here, Random(seed)) for seed in range(20)}
-        assert pairs == {None}
+        assert punctuated_copies(SentencePair('Go "now".', "Los."), here) == {None}
 
 
 def _cut(text: str, known: list[str]) -> list[str]:
@@ -289,8 +286,8 @@ def test_the_same_pairs_have_the_same_copies() -> None:
 
 
 def test_copies_of_a_pair_do_not_depend_on_its_place() -> None:
-    """Save for `joined` and `bracketed`, which are made of neighbours."""
-    alone = dataclasses.replace(EVERYTHING, joined=0.0, bracketed=0.0)
+    """Save for `joined` and `punctuated`, which are made of neighbours."""
+    alone = dataclasses.replace(EVERYTHING, joined=0.0, punctuated=0.0)
     assert Counter(copies(alone)) == Counter(copies(alone, PAIRS[::-1]))
 
 
