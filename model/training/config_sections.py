@@ -383,12 +383,14 @@ class CardConfig:
         version: Version of these weights, in the same characters.
         max_source_length: Most source tokens of a sentence, tag and EOS included.
         max_target_length: Most target tokens of a translation, EOS included.
+        licence: Identifier of the licence of the weights, such as `cc-by-4.0`, which `GET /models` shows.
     """
 
     name: str = "dragoman"
     version: str = "1"
     max_source_length: Annotated[int, Field(ge=2)] = 256
     max_target_length: Positive = 256
+    licence: str = ""
 
 
 def value_kinds(hint: object) -> set[object]:

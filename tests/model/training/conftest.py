@@ -27,7 +27,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="session")
 def averaged_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run with AVERAGED and TensorBoard; do not write into its folder."""
-    sections = AVERAGED | {"run": {"tensorboard": True}}
+    sections = AVERAGED | {"run": {"tensorboard": True}, "card": {"licence": "cc0-1.0"}}
     run = open_run(tiny_run(tmp_path_factory.mktemp("averaged"), **sections))
     assert run.run() == "max_steps"
     return run

@@ -98,6 +98,7 @@ def test_its_checkpoint_is_complete_and_translates(averaged_run: Run) -> None:
     folder = averaged_run.folder.checkpoints / "last"
     checkpoint = load_checkpoint(folder)
     assert checkpoint.card.pairs == (("en", "fr"), ("fr", "en"))
+    assert checkpoint.card.licence == "cc0-1.0"
     assert checkpoint.provenance["steps"] == 8
     scores = checkpoint.provenance["scores"]
     assert isinstance(scores, dict)
