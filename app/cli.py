@@ -12,6 +12,7 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from app.admission.keys import KEY
 from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
 from model.checkpoint.manifest import served_folders
 from model.decoding.device import available_cores, may_have_gpu
@@ -119,7 +120,8 @@ def _read_settings(options: dict[str, str]) -> Settings:
         first = error.errors(include_url=False)[0]
         # "Value error, must be …", "Input should be …, unable to parse …" and "String should have …".
         requirement = re.sub(r"^.*?(must|should) ", "", first["msg"]).partition(", unable")[0]
-        message = f"{variable(str(first['loc'][0]))} must {requirement}, but is {first['input']!r} instead"
+        value = KEY.sub("dragoman_…", repr(first["input"]))
+        message = f"{variable(str(first['loc'][0]))} must {requirement}, but is {value} instead"
         raise click.UsageError(message) from None
 
 

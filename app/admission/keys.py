@@ -16,6 +16,8 @@ from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
+KEY: Final = re.compile(r"dragoman_[\w-]{43}")
+"""A key of `new_key`, to be left out of messages."""
 _LINE = re.compile(r"([^\s:#][^:]*):([0-9a-fA-F]{64})")
 _Stamp = tuple[int, int, int]
 # A file that is written twice within a tick of the system's clock has the same stamp after both.

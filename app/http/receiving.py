@@ -25,6 +25,8 @@ from model.errors import TextTooLongError
 Schema = TypeVar("Schema", bound=BaseModel)
 
 # What of the client's own text an error may repeat.
+# What other services call the text to translate.
+_NAMES_OF_Q = frozenset(("text", "texts", "input", "inputs", "query", "sentence", "sentences"))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 # Replaces what pydantic says in terms of Python.
 _REASONS = {
@@ -218,7 +220,7 @@ def _unknown_field(schema: type[BaseModel], location: Sequence[int | str]) -> Re
     holder = f"`{within}`" if within else "the request"
     if _PLAIN_NAME.fullmatch(name) is None:
         return RequestError("unknown_field", f"{holder} holds an unknown field", within)
-    nearest = get_close_matches(name, fields, n=1)
+    nearest = ["q"] if name in _NAMES_OF_Q and "q" in fields else get_close_matches(name, fields, n=1)
     hint = f"; did you mean `{nearest[0]}`?" if nearest else ""
     return RequestError("unknown_field", f"{holder} has no field `{name}`{hint}", _path(location))
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app import cli
+from app.admission.keys import new_key
 from app.cli import serve
 from app.settings import Settings, unknown_variable, variable
 
@@ -120,6 +121,14 @@ def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_key_in_place_of_the_file_of_keys_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_API_KEYS_FILE", key := new_key())
+    result = CliRunner().invoke(serve)
+    assert result.exit_code == 2
+    assert "must name an existing file, but is 'dragoman_…' instead" in result.stderr
+    assert key not in result.output
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ async def test_null_stands_for_a_field_that_is_not_sent(client: httpx.AsyncClien
 @pytest.mark.parametrize(
     ("path", "fields", "field", "message"),
     [
+        ("/translate", {"text": "Hi"}, "text", "the request has no field `text`; did you mean `q`?"),
         ("/translate", {"sorce": "en"}, "sorce", "the request has no field `sorce`; did you mean `source`?"),
         (
             "/translate",
