@@ -35,9 +35,10 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if self.config.form == "cosine" and self.total_steps:
-            requirement = "above schedule.warmup_steps for a cosine (or give run.max_steps)"
-            ends_later = self.total_steps > self.config.warmup_steps
-            require(ends_later, "schedule.total_steps", requirement, self.total_steps)
+            warmup = self.config.warmup_steps
+            name = "schedule.total_steps" if self.config.total_steps else "run.max_steps"
+            requirement = f"above schedule.warmup_steps for a cosine, which is {warmup}"
+            require(self.total_steps > warmup, name, requirement, self.total_steps)
 
     def warn(self) -> None:
         """Log a warning if the learning rate was probably meant for another form."""

@@ -192,7 +192,7 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
         ),
         (
             TOML + '[schedule]\nform = "cosine"',
-            r"`schedule\.total_steps` must be above schedule\.warmup_steps for a cosine",
+            r"`run\.max_steps` must be above schedule\.warmup_steps for a cosine, which is 1000, but is 10",
         ),
         (
             TOML + '[decoding]\nsuppress_ids = ["a"]',

@@ -47,8 +47,10 @@ def test_after_the_warm_up_each_form_has_its_share_of_the_peak(
 
 
 def test_a_cosine_that_ends_within_the_warm_up_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"schedule\.total_steps"):
+    with pytest.raises(ConfigError, match=r"run\.max_steps"):
         schedule("cosine", max_steps=WARMUP)
+    with pytest.raises(ConfigError, match=r"schedule\.total_steps"):
+        schedule("cosine", total_steps=WARMUP)
 
 
 def test_without_a_limit_of_steps_a_cosine_ends_at_the_first_other_limit() -> None:
