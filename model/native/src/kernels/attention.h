@@ -72,14 +72,11 @@ inline void add_values(const Heads& heads, const float* scores, int64_t stride, 
   }
 }
 
-// How keys and values lie in memory: one position after the other, or scattered over the KV pool, where only software
-// prefetching loads them in time.
-enum class Layout { contiguous, scattered };
+// Keys and values are scattered over the KV pool, where only software prefetching loads them in time.
 constexpr int kPositionsAhead = 2;
 
-template <Layout kLayout, typename Number>
+template <typename Number>
 inline void prefetch(const Number* numbers, int64_t count) {
-  if constexpr (kLayout == Layout::contiguous) return;
   constexpr int64_t kLine = 64 / sizeof(Number);
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(numbers + i);
 }
@@ -99,12 +96,12 @@ inline void score_position(const Heads& heads, const float* query, const Number*
   for (; head < heads.count; ++head) scores[head * stride] = reduce_sum(partial(head));
 }
 
-template <Layout kLayout, int kHeadVectors, typename Keys, typename Values>
+template <int kHeadVectors, typename Keys, typename Values>
 void attend_with(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
                  float* scores, float* output) {
   const int64_t stride = round_up(count, kLanes);
   for (int i = 0; i < count; ++i) {
-    prefetch<kLayout>(keys(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
+    prefetch(keys(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
     score_position<kHeadVectors>(heads, query, keys(i), stride, scores + i);
   }
   for (int head = 0; head < heads.count; ++head) {
@@ -117,7 +114,7 @@ void attend_with(const Heads& heads, const float* query, int count, Keys keys, V
   for (int head = 0; head < heads.count; ++head) softmax(scores + head * stride, count);
   std::fill(output, output + heads.total_width(), 0.0f);
   for (int i = 0; i < count; ++i) {
-    prefetch<kLayout>(values(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
+    prefetch(values(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
     add_values<kHeadVectors>(heads, scores + i, stride, values(i), output);
   }
 }
@@ -131,14 +128,14 @@ void attend_with(const Heads& heads, const float* query, int count, Keys keys, V
 //   scores: Scratch memory for `count` numbers of each head, rounded up to whole vectors.
 //   output: Receives the concatenated results of all heads.
 //   average: If not null, receives the attention weights of the positions, averaged over heads.
-template <Layout kLayout, typename Keys, typename Values>
+template <typename Keys, typename Values>
 void attend(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
             float* scores, float* output, float* average) {
   switch (heads.width / kLanes) {
-    case 2: attend_with<kLayout, 2>(heads, query, count, keys, values, bias, scores, output); break;
-    case 4: attend_with<kLayout, 4>(heads, query, count, keys, values, bias, scores, output); break;
-    case 8: attend_with<kLayout, 8>(heads, query, count, keys, values, bias, scores, output); break;
-    default: attend_with<kLayout, 0>(heads, query, count, keys, values, bias, scores, output);
+    case 2: attend_with<2>(heads, query, count, keys, values, bias, scores, output); break;
+    case 4: attend_with<4>(heads, query, count, keys, values, bias, scores, output); break;
+    case 8: attend_with<8>(heads, query, count, keys, values, bias, scores, output); break;
+    default: attend_with<0>(heads, query, count, keys, values, bias, scores, output);
   }
   if (average == nullptr) return;
   const int64_t stride = round_up(count, kLanes);

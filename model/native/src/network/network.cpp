@@ -4,12 +4,15 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "kernels/small_products.h"
+
 namespace dragoman {
 namespace {
 
 const char* const kSourceTokens = "source_embedding.tokens";
 const char* const kTargetTokens = "target_embedding.tokens";
 const char* const kOutput = "output";
+constexpr int kQueriesAtOnce = 24;
 
 // The projection onto the vocabulary. Tied matrices are stored once, under the first of the three names.
 Matrix projection(const NetworkConfig& config, const Loader& loader) {
@@ -129,7 +132,9 @@ void Network::reserve(Scratch& scratch, int64_t rows) const {
   scratch.projections.resize(rows * projected);
   scratch.attended.resize(rows * projected);
   scratch.hidden.resize(rows * config_.ffn_dim);
-  scratch.scores.resize(heads_.count * round_up(config_.max_positions, kLanes));
+  const int64_t positions = round_up(config_.max_positions, kLanes);
+  scratch.scores.resize(std::max(heads_.count, kQueriesAtOnce) * positions);
+  scratch.keys.resize(heads_.width * positions);
   if (static_cast<Positions>(config_.positions) == Positions::relative_vectors) {
     scratch.biases.resize(scratch.scores.size());
   }
@@ -182,6 +187,10 @@ DistanceBias Network::distance_bias(Scratch& scratch, const Buffer<float>& table
     vectors.score(heads_, query, position, count, scratch.biases.data());
     return {scratch.biases.data(), count, 0};
   }
+  return distance_bias(table, position);
+}
+
+DistanceBias Network::distance_bias(const Buffer<float>& table, int position) const {
   if (table.is_empty()) return {};
   return {table.data(), 2 * config_.max_positions - 1, config_.max_positions - 1 - position};
 }
@@ -203,18 +212,45 @@ void Network::encode_layer(Scratch& scratch, const EncoderLayer& layer, const So
 void Network::attend_to_sentence(Scratch& scratch, const RelativeVectors& vectors, int first, int length) const {
   const int64_t width = heads_.total_width(), stride = 3 * width;
   float* projections = scratch.projections.data() + first * stride;
+  float* output = scratch.attended.data() + first * width;
   for (int i = 0; i < length; ++i) {
     rotate_heads(projections + i * stride, i);
     rotate_heads(projections + i * stride + width, i);
   }
+  if (vectors.is_empty()) {
+    for (int head = 0; head < heads_.count; ++head) {
+      attend_to_sentence(scratch, head, projections + head * heads_.width, length, output + head * heads_.width);
+    }
+    return;
+  }
   const auto keys = [&](int i) { return projections + i * stride + width; };
   const auto values = [&](int i) { return projections + i * stride + 2 * width; };
-  for (int i = 0; i < length; ++i) {
+  for (int i = 0; i < length; ++i, output += width) {
     const float* query = projections + i * stride;
-    float *scores = scratch.scores.data(), *output = scratch.attended.data() + (first + i) * width;
+    float* scores = scratch.scores.data();
     const DistanceBias bias = distance_bias(scratch, encoder_biases_, vectors, query, i, length);
-    attend<Layout::contiguous>(heads_, query, length, keys, values, bias, scores, output, nullptr);
-    if (!vectors.is_empty()) vectors.add(heads_, scores, round_up(length, kLanes), i, length, output);
+    attend(heads_, query, length, keys, values, bias, scores, output, nullptr);
+    vectors.add(heads_, scores, round_up(length, kLanes), i, length, output);
+  }
+}
+
+// Attention of one head, for some queries at a time. Its queries, keys and values lie beside those of the other heads.
+void Network::attend_to_sentence(Scratch& scratch, int head, const float* queries, int length, float* output) const {
+  const int64_t width = heads_.total_width(), stride = 3 * width, padded = round_up(length, kLanes);
+  float *keys = scratch.keys.data(), *scores = scratch.scores.data();
+  transpose_rows(queries + width, stride, length, heads_.width, padded, keys);
+  for (int first = 0; first < length; first += kQueriesAtOnce) {
+    const int count = std::min(kQueriesAtOnce, length - first);
+    multiply_small({queries + first * stride, stride, 1}, keys, padded, count, heads_.width, padded, scores, padded);
+    for (int i = 0; i < count; ++i) {
+      float* const row = scores + i * padded;
+      const DistanceBias bias = distance_bias(encoder_biases_, first + i);
+      for (int64_t key = 0; key < padded; key += kLanes) store(row + key, floats(row + key) * heads_.scale);
+      for (int key = 0; key < length && bias.table != nullptr; ++key) row[key] += bias.at(head, key);
+      softmax(row, length);
+    }
+    multiply_small({scores, padded, 1}, queries + 2 * width, stride, count, length, heads_.width,
+                   output + first * width, width);
   }
 }
 
@@ -250,8 +286,7 @@ void Network::attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const A
     const int64_t width = heads_.total_width();
     const auto keys = [&](int i) { return static_cast<const Number*>(pool.at(layer, attended.slots[i])); };
     const auto values = [&](int i) { return keys(i) + width; };
-    attend<Layout::scattered>(heads_, query, attended.count, keys, values, attended.bias, scratch.scores.data(), output,
-                              attended.average);
+    attend(heads_, query, attended.count, keys, values, attended.bias, scratch.scores.data(), output, attended.average);
   };
   has_bfloat16_slots() ? attend_with_type(uint16_t{}) : attend_with_type(float{});
 }

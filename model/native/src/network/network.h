@@ -36,7 +36,7 @@ struct Row {
 
 // The float32 activations of one thread. The buffers grow to the largest batch.
 struct Scratch {
-  Buffer<float> states, normed, projections, attended, hidden, scores, biases;
+  Buffer<float> states, normed, projections, attended, hidden, keys, scores, biases;
   Inputs inputs;
 };
 
@@ -81,9 +81,11 @@ class Network {
   void rotate_heads(float* numbers, int position) const;
   DistanceBias distance_bias(Scratch& scratch, const Buffer<float>& table, const RelativeVectors& vectors,
                              const float* query, int position, int count) const;
+  DistanceBias distance_bias(const Buffer<float>& table, int position) const;
 
   void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
   void attend_to_sentence(Scratch& scratch, const RelativeVectors& vectors, int first, int length) const;
+  void attend_to_sentence(Scratch& scratch, int head, const float* queries, int length, float* output) const;
   void store_sources(Scratch& scratch, const Source* sources, int count, int rows, KvPool& pool) const;
   void store_slot(const float* keys_values, void* slot) const;
   void attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const Attended& attended, const float* query,
