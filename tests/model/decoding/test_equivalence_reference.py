@@ -161,11 +161,11 @@ POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
 def test_every_architecture_equals_the_slow_reference(
     variant: dict[str, object], new_engine: NewEngine
 ) -> None:
-    network = tiny_network(**variant)
+    network = tiny_network(**{"max_positions": 64, **variant})
     reference = ReferenceDecoder(network)
     requests = [
         request(source, **options, min_length=5, max_length=9)
-        for source in sentences(3, 8)
+        for source in sentences(3, 8, 60)  # the native library attends with 24 queries at a time
         for options in STRATEGIES
     ]
     for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
