@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from model.decode_request import Hypothesis
 
-Kind = Literal["loop", "unfinished", "empty", "copy", "length"]
+Kind = Literal["loop", "unfinished", "empty", "copy", "length", "brackets"]
 """What is wrong with a translation.
 
 - `loop`: it repeats the same tokens, and its source does not.
@@ -14,6 +14,7 @@ Kind = Literal["loop", "unfinished", "empty", "copy", "length"]
 - `empty`: it holds no text.
 - `copy`: it equals its source.
 - `length`: it is far longer or shorter than its source.
+- `brackets`: it has lost one of a pair of round brackets.
 """
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -46,7 +47,9 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
         return "empty"
     if _is_copy(text, source):
         return "copy"
-    return "length" if _is_outlier(len(best.token_ids), len(source_ids)) else None
+    if _is_outlier(len(best.token_ids), len(source_ids)):
+        return "length"
+    return "brackets" if _has_pairs(source) and not _has_pairs(text) else None
 
 
 def repeats_itself(source_ids: Sequence[int]) -> bool:
@@ -86,6 +89,11 @@ def _is_copy(text: str, source: str) -> bool:
 def _is_caseless(character: str) -> bool:
     """Returns whether a character is a letter of a script without capitals, where names do not show."""
     return character.isalpha() and character.lower() == character.upper()
+
+
+def _has_pairs(text: str) -> bool:
+    """Returns whether a text has round brackets, half of them closing ones."""
+    return 0 < sum(map(text.count, "(（")) == sum(map(text.count, ")）"))
 
 
 def _is_outlier(length: int, source_length: int) -> bool:

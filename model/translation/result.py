@@ -165,6 +165,7 @@ class Translation(str):
 
 
 BEAM_SIZE: Final = 4
+BEAM_SIZE_FOR_BRACKETS: Final = 8
 NO_REPEAT_NGRAM_SIZE: Final = 3
 REPETITION_PENALTY: Final = 1.1
 _REPETITIVE = frozenset({"loop", "unfinished", "length"})
@@ -188,7 +189,7 @@ def second_request(first: SentenceTranslation) -> DecodeRequest | None:
 def better_of(
     first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis]
 ) -> SentenceTranslation:
-    """Returns the second translation if nothing is wrong with it, otherwise the first.
+    """Returns the best second translation with which nothing is wrong, or the first if there is none.
 
     Args:
         first: The translation that looked broken.
@@ -200,13 +201,20 @@ def better_of(
     """
     if first.diagnosis is None or not result:
         return first
-    second = SentenceTranslation.of(first.sentence, first.target, request, result, first.tokenizer)
-    kept = second.diagnosis is None
-    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
-    return (second if kept else first)._replace(diagnosis=diagnosis)
+    most = first.request.options.num_hypotheses
+    candidates = (
+        SentenceTranslation.of(first.sentence, first.target, request, result[i : i + most], first.tokenizer)
+        for i in range(len(result))
+    )
+    second = next((each for each in candidates if each.diagnosis is None), None)
+    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=second is not None)
+    return (second or first)._replace(diagnosis=diagnosis)
 
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
+    if kind == "brackets":
+        beam_size = max(options.rows, BEAM_SIZE_FOR_BRACKETS)
+        return dataclasses.replace(options, strategy="beam", beam_size=beam_size, num_hypotheses=beam_size)
     beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
     # EOS counts. A single other token may be white space, or a byte that is not a character.
     min_length = max(options.min_length, 3 if kind == "empty" else 2)

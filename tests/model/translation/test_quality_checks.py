@@ -84,6 +84,25 @@ def test_lengths_have_wide_bounds(source_length: int, length: int, kind: str | N
     assert diagnose(SOURCE, tuple(range(source_length)), best(ids), "w x y z") == kind
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "kind"),
+    [
+        ("a (b) c", "x (y) z", None),
+        ("a (b) c", "x（y）z", None),
+        ("a (b) (c)", "x (y z)", None),
+        ("a (b) c", "x (y z", "brackets"),
+        ("a (b) c", "x y) z", "brackets"),
+        ("a (b) c", "x y z", "brackets"),
+        ("a（b）c", "x (y z", "brackets"),
+        ("1) a", "1 x", None),
+        ("a :)", "x", None),
+        ("a b", "x (y", None),
+    ],
+)
+def test_brackets_come_in_pairs_if_those_of_the_source_do(source: str, text: str, kind: str | None) -> None:
+    assert diagnose(source, SOURCE_IDS, best((5, 6, 7)), text) == kind
+
+
 @given(st.lists(st.integers(0, 3), max_size=40), st.lists(st.integers(0, 3), max_size=10))
 def test_loops_are_found_as_a_plain_search_finds_them(ids: list[int], source_ids: list[int]) -> None:
     most, most_in_source = repetitions(ids), repetitions(source_ids)

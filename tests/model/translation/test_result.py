@@ -21,9 +21,14 @@ def hypothesis(text: str, tokenizer: Tokenizer, *, finished: bool = True) -> Hyp
 
 
 def translated(
-    text: str, tokenizer: Tokenizer, options: DecodeOptions, *, finished: bool = True
+    text: str,
+    tokenizer: Tokenizer,
+    options: DecodeOptions,
+    *,
+    finished: bool = True,
+    source_text: str = "Thank you.",
 ) -> SentenceTranslation:
-    source = SourceSentence.read("Thank you.", ("en", "fr"), tokenizer)
+    source = SourceSentence.read(source_text, ("en", "fr"), tokenizer)
     result = [hypothesis(text, tokenizer, finished=finished)]
     return SentenceTranslation.of(source, "fr", DecodeRequest(source.ids, options), result, tokenizer)
 
@@ -119,3 +124,20 @@ def test_a_second_search_that_finds_nothing_leaves_the_first(tokenizer: Tokenize
     request = second_request(first)
     assert request is not None
     assert better_of(first, request, []) == first
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam"])
+def test_of_a_wide_beam_the_best_translation_with_its_brackets_is_given(
+    tokenizer: Tokenizer, strategy: str
+) -> None:
+    options = DecodeOptions.from_dict({"strategy": strategy, "min_length": 2})
+    first = translated("Merci (bien.", tokenizer, options, source_text="Thank you (well).")
+    assert first.diagnosis == Diagnosis("brackets")
+    request = second_request(first)
+    assert request is not None
+    assert request.options == DecodeOptions(beam_size=8, num_hypotheses=8, min_length=2)
+    found = [hypothesis(text, tokenizer) for text in ("Merci bien).", "Merci (bien).", "Merci (b).")]
+    sentence = better_of(first, request, found)
+    assert sentence.texts == ("Merci (bien).",)
+    assert sentence.diagnosis == Diagnosis("brackets", retried=True, kept=True)
+    assert better_of(first, request, found[:1]).text == first.text
