@@ -36,7 +36,8 @@ _HYPHEN = rf"</w:t>{_RUN_BREAK}<w:(?:noBreak|soft)Hyphen/>{_RUN_BREAK}<w:t(?:\s[
 # Word's and PowerPoint's paragraphs (`p`), texts (`t`), what stands between texts like a character, and the
 # labels of charts, but not their numbers.
 _OFFICE = re.compile(
-    r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^<>]*>)"
+    r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld)(?=[\s/>])[^<>]*>)"
+    r"|(?P<note><w:(?:foot|end)noteReference(?=\s)[^<>]*/>)"
     rf"|(?P<tag><[wa]:t(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*(?:{_HYPHEN}[^<]*)*)</[wa]:t>"
     r"|<c:num(?:Cache|Lit)>(?:(?!</c:num).)*+|(?P<labelled><c:v>)(?P<label>[^<]+)",
     re.DOTALL,
@@ -48,7 +49,8 @@ _NOISE = re.compile(
     r"(?=[\s/>])[^<>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
-_RAISED_OR_LOWERED = re.compile(r'<w:vertAlign w:val="su[bp]|\sbaseline="-?[1-9]')
+_RAISED_OR_LOWERED = re.compile(r'<w:vertAlign w:val="su(?P<word>[bp])|\sbaseline="(?P<slide>-?)[1-9]')
+_NUMBER_OR_SIGN = re.compile(r"[^&<>]{1,40}")
 _MAX_FORMAT: Final = 4_000
 _MAX_ASSIGNMENTS: Final = 1_000_000
 _NEVER: Final = 1_000_000_000
@@ -65,7 +67,7 @@ _ODF_UNTRANSLATED: Final = (
 )
 _ODF_SPACES = re.compile(r'<text:s(?:\s+text:c="(\d{1,3})")?\s*/>')
 _ODF_SPACE = "<text:s/>"
-_RUN = re.compile(r'<(?:b|code) id="(\d+)">|</(?:b|code)>')
+_RUN = re.compile(r'<(?:b|code|su[bp]) id="(\d+)">|</(?:b|code|su[bp])>')
 _ODF_MANIFEST: Final = "META-INF/manifest.xml"
 _COMPOUND_FILE: Final = b"\xd0\xcf\x11\xe0"  # in which Office wraps encrypted files, as older files were
 _MACROS = re.compile(r"vbaProject|^(?:Basic|Scripts)/", re.IGNORECASE)
@@ -86,7 +88,8 @@ class _Run:
         look: What decides how it looks; runs of one look look alike.
         tag: The start tag that its place begins with, and which the translation needs too.
         continues: Whether it goes on with the look of the run before.
-        is_kept: Whether it is not translated, such as the number of a page or note.
+        element: The element of HTML that stands for it among other runs: `b`, or one that is not translated,
+            such as `code` for the number of a page and `sup` for that of a note.
         has_space_elements: Whether it has elements for spaces, which OpenDocument wants for some.
     """
 
@@ -96,8 +99,13 @@ class _Run:
     look: str
     tag: str = ""
     continues: bool = False
-    is_kept: bool = False
+    element: str = "b"
     has_space_elements: bool = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Returns whether it is not translated."""
+        return self.element != "b"
 
     def replacement(self, text: str) -> tuple[int, int, str]:
         """Returns its place, and another text there, as XML."""
@@ -131,17 +139,29 @@ class _Paragraph:
             texts[first] = texts.get(first, "") + run.text
         if len(texts) == 1:
             return texts[0]
-        names = ("code" if run.is_kept else "b" for run in self.runs)
-        return "".join(
-            f'<{name} id="{place}">{texts[place]}</{name}>'
-            for place, name in enumerate(names)
-            if place in texts
-        )
+        markup, around = "", -1
+        for place, text in texts.items():
+            name = self.runs[place].element
+            element = f'<{name} id="{place}">{text}</{name}>'
+            if name == "sup" and markup.endswith("</b>"):
+                # A note stays behind its word, in the element that goes on behind it.
+                markup = markup.removesuffix("</b>") + element + "</b>"
+            elif markup.endswith("</sup></b>") and self.runs[place].look == self.runs[around].look:
+                markup = markup.removesuffix("</b>") + text + "</b>"
+            else:
+                markup, around = markup + element, place
+        return markup
 
     def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
         """The runs with their translations, as XML; kept ones stay."""
         texts = [""] * len(self.runs)
-        segments = list(self._segments(markup)) if len(texts) > 1 else [(0, markup)]
+        translated = [place for place, run in enumerate(self.runs) if not run.is_kept]
+        segments = [
+            (run, text)
+            for run, text in (self._segments(markup) if len(texts) > 1 else [(0, markup)])
+            # A kept run at either end of the paragraph stays there, also if words crossed it.
+            if translated[0] <= run <= translated[-1] or text != self.runs[run].text
+        ]
         for place, (run, text) in zip(self._places(segments), segments, strict=True):
             if not (self.runs[run].is_kept and text == self.runs[run].text):
                 texts[place] += text
@@ -160,15 +180,19 @@ class _Paragraph:
         for run in self.runs:
             sizes[run.look] += 0 if run.is_kept else len(run.text)
         ((main, _),) = sizes.most_common(1)
-        current, position, is_inside = 0, 0, False
+        current, position, is_inside, looks = 0, 0, False, [main]
         for mark in _RUN.finditer(markup):
             text = markup[position : mark.start()]
             following = int(mark[1]) if mark[1] else current
             if text.isspace():
                 yield following if self._begins_with_space(following, current) else current, text
             else:
-                yield current if is_inside else self._next(current, main), text
+                yield current if is_inside else self._next(current, looks[-1]), text
             position, current, is_inside = mark.end(), following, mark[1] is not None
+            if is_inside:
+                looks.append(looks[-1] if self.runs[current].is_kept else self.runs[current].look)
+            elif len(looks) > 1:
+                looks.pop()
         yield self._next(current, main), markup[position:]
 
     def _begins_with_space(self, place: int, before: int) -> bool:
@@ -235,6 +259,9 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
         elif found["text"] is not None:
             if opened and found["text"]:
                 _add(opened[-1], part, found)
+        elif found["note"]:
+            if opened:
+                opened[-1].runs.append(_Run(*found.span(), "1", found["note"], element="sup"))
         elif found["cut"]:
             # A line break or a tab divides a paragraph into two texts.
             if opened and opened[-1].runs:
@@ -252,10 +279,11 @@ def _add(paragraph: _Paragraph, part: str, found: re.Match[str]) -> None:
     """Adds a run of text, which continues the one before if only noise and the same look lie between."""
     text = _HYPHENS.sub(lambda hyphen: "-" if "<w:noBreak" in hyphen[0] else "", found["text"])
     run = _Run(found.start(), found.end("text"), text, _look(part, found.start()), found["tag"])
+    shifted = _RAISED_OR_LOWERED.search(run.look)
     # The number of a note or in H2O, but not letters as in 1st.
-    run.is_kept = _RAISED_OR_LOWERED.search(run.look) is not None and not any(
-        map(str.isalpha, html.unescape(text))
-    )
+    if shifted and not any(map(str.isalpha, html.unescape(text))):
+        is_lowered = shifted["word"] == "b" or shifted["slide"] == "-"
+        run.element = ("sub" if is_lowered else "sup") if _NUMBER_OR_SIGN.fullmatch(text) else "code"
     if paragraph.runs:
         last = paragraph.runs[-1]
         is_like_last = _clean(part[last.end : run.start]) == run.look == last.look
@@ -334,7 +362,7 @@ def _add_odf(
     if last is not None and last.end == start and last.look == look:
         last.end, last.text = end, last.text + text
     else:
-        last = _Run(start, end, text, look, is_kept=is_field)
+        last = _Run(start, end, text, look, element="code" if is_field else "b")
         paragraph.runs.append(last)
     last.has_space_elements = last.has_space_elements or spaces is not None
 

@@ -267,6 +267,7 @@ def test_fields_tabs_and_pictures_of_open_documents_stay(
 
 
 RAISED = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
 
 
 @pytest.mark.parametrize(
@@ -283,9 +284,42 @@ RAISED = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
         # The number of a note is no word.
         (
             f"<w:r><w:t>The garden</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t> here</w:t></w:r>",
-            '<b id="0">The garden</b><code id="1">1</code><b id="2"> here</b>',
-            '<b id="2">Ici</b> <b id="0">le jardin</b><code id="1">1</code>',
+            '<b id="0">The garden<sup id="1">1</sup> here</b>',
+            '<b id="0">Ici le jardin<sup id="1">1</sup></b>',
             f"<w:r><w:t>Ici le jardin</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t></w:t></w:r>",
+        ),
+        # Nor is the mark of a note: it does not divide a sentence, and no word crosses it.
+        *(
+            (
+                f"<w:r><w:t>The garden</w:t></w:r>{RAISED}{note}</w:r><w:r><w:t> here.</w:t></w:r>",
+                '<b id="0">The garden<sup id="1">1</sup> here.</b>',
+                '<b id="0">Le jardin<sup id="1">1</sup> ici.</b>',
+                f"<w:r><w:t>Le jardin</w:t></w:r>{RAISED}{note}</w:r>"
+                '<w:r><w:t xml:space="preserve"> ici.</w:t></w:r>',
+            )
+            for note in ('<w:footnoteReference w:id="1"/>', '<w:endnoteReference w:id="1"/>')
+        ),
+        # Words that move behind a note at the end stay before it.
+        (
+            f"<w:r><w:t>a red house</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+            '<b id="0">a red house<sup id="1">1</sup></b>',
+            '<b id="0">une maison<sup id="1">1</sup> rouge</b>',
+            f"<w:r><w:t>une maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+        ),
+        # Words behind a note in a bold part are bold.
+        (
+            f"{BOLD}<w:t>The dog</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>{BOLD}<w:t> is</w:t></w:r>"
+            "<w:r><w:t> my very old friend</w:t></w:r>",
+            '<b id="0">The dog<sup id="1">1</sup> is</b><b id="3"> my very old friend</b>',
+            '<b id="0">Le chien<sup id="1">1</sup>est</b> <b id="3">mon ami</b>',
+            f"{BOLD}<w:t>Le chien</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>{BOLD}<w:t>est</w:t></w:r>"
+            '<w:r><w:t xml:space="preserve"> mon ami</w:t></w:r>',
+        ),
+        (
+            f"<w:r><w:t>CO</w:t></w:r>{RAISED.replace('super', 'sub')}<w:t>2</w:t></w:r>",
+            '<b id="0">CO</b><sub id="1">2</sub>',
+            '<b id="0">Le CO</b><sub id="1">2</sub>',
+            f"<w:r><w:t>Le CO</w:t></w:r>{RAISED.replace('super', 'sub')}<w:t>2</w:t></w:r>",
         ),
         (
             f"<w:r><w:t>the 1</w:t></w:r>{RAISED}<w:t>st</w:t></w:r>",
