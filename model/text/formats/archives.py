@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Final
 
 from model.errors import TextTooLongError
-from model.text.formats.file_text import FileError, FileText, labelled, replaced
+from model.text.formats.file_text import FileError, FileText, in_language, labelled, replaced
 from model.text.formats.markup_syntax import HTML
 
 _MAX_PARTS: Final = 5_000
@@ -27,9 +27,16 @@ _SLIDES = re.compile(
     r"ppt/(?:(?:slides|notesSlides)/[^/]+|charts/chart\d+|diagrams/(?:data|drawing)\d+)\.xml"
 )
 _OPEN_DOCUMENT = re.compile(r"(?:Object \d+/)?content\.xml|styles\.xml")
-_PAGES = re.compile(r".+\.(?:x?html?|ncx)", re.IGNORECASE)
-_PACKAGE = re.compile(r".+\.opf", re.IGNORECASE)
+_PAGE = re.compile(r".+\.x?html?", re.IGNORECASE)
+_BOOK_PARTS = re.compile(r".+\.(?:x?html?|ncx|opf)", re.IGNORECASE)
 _BOOK_LANGUAGE = re.compile(r"(<dc:language(?:\s[^<>]*)?>)[^<>]*(?=</dc:language>)")
+_BOOK_TAGS = re.compile(r"<(?:package|dc:title|ncx)(?=\s)[^<>]*>")
+# What a reader's library and menu show: the title of a book and the entries of its contents, not its author.
+_BOOK_LABELS = re.compile(
+    r"<(?:ncx:)?docAuthor(?=[\s>])(?:(?!docAuthor>).)*+"
+    r"|(?P<tag><(?P<name>dc:title|(?:ncx:)?text)(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]+)(?=</(?P=name)\s*>)",
+    re.DOTALL,
+)
 # Between the texts of a word with a hyphen that Word writes as an element, perhaps in a run of its own.
 _RUN_BREAK = r"(?:</w:r><w:r(?:\s[^<>]*)?>(?:<w:rPr>(?:(?!</?w:(?:rPr|r|t)[\s>]).)*+</w:rPr>)?)?"
 _HYPHEN = rf"</w:t>{_RUN_BREAK}<w:(?:noBreak|soft)Hyphen/>{_RUN_BREAK}<w:t(?:\s[^<>]*)?(?<!/)>"
@@ -367,6 +374,12 @@ def _add_odf(
     last.has_space_elements = last.has_space_elements or spaces is not None
 
 
+def _book_labels(part: str) -> Iterator[_Paragraph]:
+    for found in _BOOK_LABELS.finditer(part):
+        if found["tag"]:
+            yield _Paragraph([_Run(*found.span(), found["text"], "", found["tag"])])
+
+
 def _file_text(
     content: bytes,
     main: re.Pattern[str],
@@ -375,7 +388,7 @@ def _file_text(
     max_bytes: int,
     paragraphs: Callable[[str], Iterator[_Paragraph]] | None,
 ) -> FileText:
-    """Returns the texts of the parts of an archive; a part is a page where `paragraphs` is None."""
+    """Returns the texts of the parts of an archive; of a book, where `paragraphs` is None, a page is one."""
     archive = _unpacked(content, max_bytes)
     if not any(map(main.fullmatch, archive)):
         raise FileError("is another kind of archive than its name says")
@@ -388,20 +401,24 @@ def _file_text(
     texts: list[str] = []
     for name in filter(parts.fullmatch, archive):
         part = _xml(archive[name][1])
-        several = [each for each in paragraphs(part) if each.has_text] if paragraphs else []
-        texts.extend([each.markup for each in several] if paragraphs else [part])
+        is_page = paragraphs is None and _PAGE.fullmatch(name)
+        several = [] if is_page else [each for each in (paragraphs or _book_labels)(part) if each.has_text]
+        texts.extend([part] if is_page else [each.markup for each in several])
         found.append((name, part, several))
 
     def rebuild(translations: Sequence[str]) -> bytes:
         remaining = iter(translations)
-        changed = {
-            name: _BOOK_LANGUAGE.sub(rf"\g<1>{target}", _xml(archive[name][1])).encode()
-            for name in filter(_PACKAGE.fullmatch, archive if paragraphs is None else ())
-        }
+        changed: dict[str, bytes] = {}
         for name, part, several in found:
+            if paragraphs is None and _PAGE.fullmatch(name):
+                changed[name] = labelled(next(remaining), target).encode()
+                continue
             new = [each for paragraph in several for each in paragraph.replacements(next(remaining))]
-            page = replaced(part, new) if paragraphs else labelled(next(remaining), target)
-            changed[name] = page.encode()
+            after = replaced(part, new)
+            if paragraphs is None:
+                after = _BOOK_TAGS.sub(lambda tag: in_language(tag[0], target), after)
+                after = _BOOK_LANGUAGE.sub(rf"\g<1>{target}", after)
+            changed[name] = after.encode()
         return _written(archive, changed)
 
     return FileText(tuple(texts), rebuild, markup=HTML, joins_lines=True)
@@ -483,6 +500,6 @@ ARCHIVES: Final[dict[str, tuple[re.Pattern[str], re.Pattern[str], _Paragraphs | 
     ".pptx": (re.compile(r"ppt/slides/.+\.xml"), _SLIDES, _office_paragraphs),
     ".odt": (re.compile(r"content\.xml"), _OPEN_DOCUMENT, _odf_paragraphs),
     ".odp": (re.compile(r"content\.xml"), _OPEN_DOCUMENT, _odf_paragraphs),
-    ".epub": (_PAGES, _PAGES, None),
+    ".epub": (_PAGE, _BOOK_PARTS, None),
 }
 """By suffix: a part that a file must have, the parts with texts, and how paragraphs are found in them."""

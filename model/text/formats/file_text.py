@@ -262,8 +262,13 @@ def labelled(page: str, language: str) -> str:
         page: The page.
         language: Code of its language.
     """
-    page = _HTML_TAG.sub(lambda tag: _LANGUAGE.sub(rf'\g<1>"{language}"', tag[0]), page, count=1)
+    page = _HTML_TAG.sub(lambda tag: in_language(tag[0], language), page, count=1)
     return _META_CHARSET.sub(r"\g<1>utf-8", declared_utf_8(page))
+
+
+def in_language(tag: str, language: str) -> str:
+    """Returns a start tag whose attributes `lang` and `xml:lang`, if it has any, name a language."""
+    return _LANGUAGE.sub(rf'\g<1>"{language}"', tag)
 
 
 def declared_utf_8(document: str) -> str:

@@ -94,12 +94,20 @@ def test_a_translated_page_and_book_name_their_language() -> None:
     page = "<!DOCTYPE html><html class=a lang='en' xml:lang=\"en-GB\"><p lang='en'>one</p></html>"
     expected = page.replace("'en' xml", '"fr" xml').replace('"en-GB"', '"fr"').replace("one", "ONE")
     assert shouted(".html", page.encode()).decode() == expected
-    package = "<dc:title>one</dc:title><dc:language>en</dc:language>"
-    contents = "<ncx><navLabel><text>one</text></navLabel></ncx>"
+    package = (
+        '<package xml:lang="en"><dc:title id="t" xml:lang="en">one &amp; two</dc:title><dc:title/>'
+        "<dc:identifier>x</dc:identifier><dc:creator>a</dc:creator><dc:language>en</dc:language></package>"
+    )
+    contents = (
+        '<ncx xml:lang="en"><docTitle><text>one</text></docTitle><docAuthor><text>a</text></docAuthor>'
+        "<navLabel>\n<text>one</text></navLabel></ncx>"
+    )
     book = archive(**{"a.opf": package, "a.ncx": contents, "a.xhtml": page})
     assert parts(shouted(".epub", book)) == {
-        "a.opf": package.replace(">en<", ">fr<"),
-        "a.ncx": contents.replace("one", "ONE"),
+        "a.opf": package.replace("en<", "fr<")
+        .replace('"en"', '"fr"')
+        .replace("one &amp; two", "ONE &amp; TWO"),
+        "a.ncx": contents.replace("one", "ONE").replace('"en"', '"fr"'),
         "a.xhtml": expected,
     }
 

@@ -177,6 +177,8 @@ def test_a_book_keeps_its_chapters(tmp_path: Path) -> None:
         epub.write_epub(str(path), book)
         path.write_bytes(shouted(".epub", path.read_bytes()))
         found = epub.read_epub(str(path))
+    names = [found.get_metadata("DC", name)[0][0] for name in ("title", "language", "identifier")]
+    assert names == ["A TITLE", "fr", "x"]
     content = found.get_item_with_href("one.xhtml").get_content().decode()
     assert re.findall(r"<h1>(.*?)</h1>|<b>(.*?)</b>", content) == [("CHAPTER ONE", ""), ("", "BOLD")]
     assert [item.get_id() for item in found.get_items()] == [item.get_id() for item in book.get_items()]
