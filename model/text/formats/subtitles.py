@@ -17,10 +17,11 @@ _START = re.compile(
 _TAG = r"(?:<[^<>\n]*>|\{\\[^{}\n]*\})"
 _BEFORE = re.compile(rf"(?:{_TAG}|\s|[-–—](?!\d))*+")
 _END_TAG = re.compile(r"</[^<>\n]*>")
-# Where the next person of a dialogue speaks.
+# Where the next person of a dialogue speaks, in a line of his own or not.
 _SPEAKER = re.compile(
     r"(\r?\n(?:(?:<[^<>\n]*>|[ \t])*+[-–—](?![-–—\d])[ \t]*+"
-    r"|(?=[A-Z][A-Z .]{1,30}:\s|<v[.\s])(?:<v[^<>\n]*>)?))"
+    r"|(?=[A-Z][A-Z .]{1,30}:\s|<v[.\s])(?:<v[^<>\n]*>)?)"
+    r"|(?<=[.!?…]) [-–—] ?(?=[^\W\d_]))"
 )
 # Spaces within a tag divide no words.
 _WORD = re.compile(r"(?:<[^<>]*>|[^ ])++")

@@ -37,6 +37,8 @@ def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
         "<i>-Hello.\n-Hi.</i>",
         "Yes.\n– No.",
         "- Hello.\r\n- 5 more.",
+        "-Hello. -Hi.",
+        "– Hello? – Hi, what\nis new?",
     ):
         source = cues.format(cue)
         file = read_file(".srt", source.encode(), "fr", 0)
@@ -47,6 +49,9 @@ def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
         )
     assert read_file(".srt", cues.format("It is\n-5 degrees.").encode(), "fr", 0).texts == (
         "It is -5 degrees.",
+    )
+    assert (
+        len(read_file(".srt", cues.format("It is cold. -5 degrees - or less.").encode(), "fr", 0).texts) == 1
     )
 
 
