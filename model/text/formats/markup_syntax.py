@@ -266,7 +266,7 @@ HTML = MarkupSyntax(
     void=_VOID,
     ended_by=ENDED_BY,
     inline=_INLINE,
-    translated=frozenset({"alt", "aria-label", "placeholder", "title"}),
+    translated=frozenset({"alt", "aria-label", "label", "placeholder", "title"}),
     described={
         "meta": (
             ("name", "property"),

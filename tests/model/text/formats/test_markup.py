@@ -101,6 +101,7 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ("<!-- x --!>y<!-->z<!-- x", ("y", "z")),
         ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
         ('<img alt="1">y', ("y",)),
+        ('<optgroup label="a"><option label="b" value="x">c<track label="d" kind="x">', ("a", "b", "c", "d")),
         ('<p title="t">a <img alt="x &lt; y" src="z"> b</p>', ("t", "x < y", "a | b")),
         ("<input placeholder='Your name' value='v'><a aria-label=x title>y</a>", ("Your name", "y")),
         ('<meta name="description" content="d"><meta name="other" content="o">', ("d",)),
