@@ -35,6 +35,8 @@ _OWN_SCRIPTS = {
 """Languages without statistics that have, or lead, a script of their own."""
 _ANY_OWN_SCRIPT = re.compile(f"[{''.join(_OWN_SCRIPTS.values())}]")
 _OWN_SCRIPT = re.compile("|".join(f"(?P<{code}>[{letters}])" for code, letters in _OWN_SCRIPTS.items()))
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc]")
+_KANA_OR_HAN = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
@@ -148,6 +150,8 @@ class LanguageDetector:
         letter = _LETTER.search(text)
         sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
         own = _language_of_script(sample)
+        if not own and self._knows_scripts and _is_japanese(sample):
+            own = "ja"
         confidences = self._confidences(sample) if letter and not own else {}
         if reader and len(sample) <= _SHORT:
             confidences = _favoured(confidences, set(map(canonical_code, reader)))
@@ -351,6 +355,13 @@ def _language_of_script(text: str) -> str:
     counts = Counter(match.lastgroup for match in _OWN_SCRIPT.finditer(text))
     ((code, count),) = counts.most_common(1)
     return code if code and 2 * count > sum(map(str.isalpha, text)) else ""
+
+
+def _is_japanese(text: str) -> bool:
+    """Returns whether a text in kana and Han has more kana than Chinese has; lingua goes by the Han."""
+    num_kana = len(_KANA.findall(text))
+    num_both = len(_KANA_OR_HAN.findall(text)) if num_kana > 1 else 0
+    return 4 * num_kana >= num_both and 2 * num_both > sum(map(str.isalpha, text))
 
 
 def _foreign_language(text: str) -> Detection:

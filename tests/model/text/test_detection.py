@@ -221,6 +221,20 @@ def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetec
     assert [found.confidence for found in known] == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("私は学生です", "ja"),
+        ("日本語を勉強する学生", "ja"),
+        ("我喜欢喝茶。", "zh"),
+        ("我们昨天在银座の餐厅吃了晚饭", "zh"),
+        ("Thanks ありがとう", "en"),
+    ],
+)
+def test_japanese_with_many_han_is_not_taken_for_chinese(text: str, language: str) -> None:
+    assert LanguageDetector(["en", "zh"]).detect(text)[0].language == language
+
+
 def test_languages_keep_the_codes_they_were_given() -> None:
     detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
     assert [
