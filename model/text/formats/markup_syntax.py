@@ -175,7 +175,7 @@ class MarkupSyntax:
 
     def values(self, tag: str) -> tuple[tuple[int, int], ...]:
         """Returns the spans of a tag's attribute values to translate; they have quotes and letters."""
-        found = self.tag.match(tag) if self.translated and "=" in tag else None
+        found = (_TEXTAREA.match(tag) or self.tag.match(tag)) if self.translated and "=" in tag else None
         if found is None or found["closing"] or not found["name"] or has_translate_no(found["attributes"]):
             return ()
         attributes = list(_ATTRIBUTE.finditer(tag, *found.span("attributes")))
@@ -259,6 +259,8 @@ def _pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.VERBOSE | re.DOTALL | re.IGNORECASE)
 
 
+# The start tag of the only section with attributes that people read.
+_TEXTAREA = _pattern(_TAG.replace("{initial}", r"textarea(?![^\s/>])"))
 HTML = MarkupSyntax(
     tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]", note=_NOTE),
     section=_section(_HTML_COMMENTS | _SCRIPTS),

@@ -66,6 +66,7 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ("<script>x</script>y<style>z</style>", ("y",)),
         ("<style-card>x</style-card><script:a>y</script:a>z", ("x", "y", "z")),
         ("<textarea\n>x</textarea><script/>y</script>z", ("z",)),
+        ('<textarea placeholder="a">x <b title="x">x</b></textarea>b<script title="x"></script>', ("a", "b")),
         ('<p translate="no">x<b>y</b></p>z', ("z",)),
         ('<p translate="no">x<br>y</p>z', ("z",)),
         ("a<sup>1</sup>, H<sub>2</sub>O b <sup><a href=x><i>[</i>2</a></sup>", ("a@, H@O b @",)),
