@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains a checkpoint like the embedded one, from random weights to its scores, in runs/everyday/checkpoint.
 #   [MINUTES=N] [STAGES=1] checkpoints/recipe/train.sh DATA [OPTION...]
+#   CONTINUE=1 checkpoints/recipe/train.sh DATA [OPTION...]    trains the embedded checkpoint itself further instead
 #   PREPARE=1 checkpoints/recipe/train.sh DATA    only makes the tokenizer and the token ids of the first stage
 # DATA has tatoeba-en-fr/train.tsv.gz and so on; `dragoman train` gets each OPTION in every stage. STAGES=1 leaves out the
 # second stage. The same command continues where the last one was stopped or killed, or ended after N minutes.
@@ -48,10 +49,14 @@ if [ -n "${PREPARE:-}" ]; then
     dragoman train --config $recipe/first.toml --prepare "$@"
     exit
 fi
-stage first --config $recipe/first.toml "$@"
-last=$work/first/checkpoints/last
-
-if [ "${STAGES:-2}" = 2 ]; then
+if [ -n "${CONTINUE:-}" ]; then
+    stage continued --config $recipe/first.toml --config $recipe/continue.toml "$@"
+    last=$work/continued/checkpoints/last
+else
+    stage first --config $recipe/first.toml "$@"
+    last=$work/first/checkpoints/last
+fi
+if [ "${STAGES:-2}" = 2 ] && [ -z "${CONTINUE:-}" ]; then
     echo "2/4 The text as the first stage translates it"
     for language in "${languages[@]}"; do
         rewrite en "$language" 1 "$(corpus "$language" train)"

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from model.checkpoint.folder import load_checkpoint
 from model.network.parameters import count_parameters, parameter_shapes
 from model.training.train_config import TrainConfig, load_train_config
-from tests.embedded import RECIPE, ROOT
+from tests.embedded import EMBEDDED, RECIPE, ROOT
 
 FILES = (RECIPE / "first.toml", RECIPE / "second.toml")
 WORK = ROOT / "runs" / "everyday"
 FIRST, SECOND = load_train_config(FILES[:1], {}), load_train_config(FILES, {})
+CONTINUED = load_train_config((FILES[0], RECIPE / "continue.toml"), {})
 CHANGED = {
     "corpora": None,
     "vocabulary": {"reuse"},
@@ -24,13 +26,13 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("stage", [FIRST, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize("stage", [FIRST, SECOND, CONTINUED], ids=["first", "second", "continued"])
 def test_each_stage_trains_english_with_four_languages_both_ways(stage: TrainConfig) -> None:
     others = {"fr", "de", "es", "zh"}
     assert set(stage.pairs) == {("en", code) for code in others} | {(code, "en") for code in others}
 
 
-@pytest.mark.parametrize("stage", [FIRST, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize("stage", [FIRST, SECOND, CONTINUED], ids=["first", "second", "continued"])
 def test_no_stage_trains_on_validation_or_test_text(stage: TrainConfig) -> None:
     names = {Path(corpus.path).name for corpus in stage.corpora}
     assert {name for name in names if "valid" in name or "test" in name} == set()
@@ -46,8 +48,16 @@ def test_the_second_stage_continues_the_first() -> None:
     assert Path(SECOND.vocabulary.reuse or "") == folder / "tokenizer"
 
 
+def test_the_embedded_checkpoint_can_be_trained_further() -> None:
+    embedded = load_checkpoint(EMBEDDED)
+    size = embedded.config.source_vocab_size
+    network = CONTINUED.network.transformer(source_vocab_size=size, target_vocab_size=size)
+    assert parameter_shapes(network) == parameter_shapes(embedded.config)
+    assert {Path(CONTINUED.run.start_from or ""), Path(CONTINUED.vocabulary.reuse or "")} == {EMBEDDED}
+
+
 def test_everything_that_is_written_lies_in_one_folder() -> None:
-    written = [Path(stage.run.folder) for stage in (FIRST, SECOND)]
+    written = [Path(stage.run.folder) for stage in (FIRST, SECOND, CONTINUED)]
     written += [Path(corpus.path) for corpus in SECOND.corpora + SECOND.validation_corpora]
     assert [path for path in written if not path.is_relative_to(WORK)] == []
 
