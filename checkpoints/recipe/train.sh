@@ -51,7 +51,9 @@ if [ -n "${PREPARE:-}" ]; then
 fi
 if [ -n "${CONTINUE:-}" ]; then
     stage continued --config $recipe/first.toml --config $recipe/continue.toml "$@"
-    last=$work/continued/checkpoints/last
+    last=$work/mean # the phrases that the short training forgot come back
+    embedded=checkpoints/everyday
+    [ -e $last ] || dragoman average $work/continued/checkpoints/last $embedded $embedded $embedded -o $last
 else
     stage first --config $recipe/first.toml "$@"
     last=$work/first/checkpoints/last

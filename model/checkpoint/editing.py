@@ -172,7 +172,9 @@ def _require_alike(one: Checkpoint, other: Checkpoint) -> None:
 
 def _vocabulary(tokenizer: Tokenizer) -> tuple[object, ...]:
     tags = dict(tokenizer.language_tags)
-    return tokenizer.scored_source_pieces(), tokenizer.scored_target_pieces(), tags, tokenizer.settings
+    # Training may continue with spaces after marks: the pieces mean the same.
+    settings = dataclasses.replace(tokenizer.settings, space_after_marks=False)
+    return tokenizer.scored_source_pieces(), tokenizer.scored_target_pieces(), tags, settings
 
 
 def deepen_checkpoint(
