@@ -358,7 +358,7 @@ def _language_of_script(text: str) -> str:
 
 
 def _is_japanese(text: str) -> bool:
-    """Returns whether a text in kana and Han has more kana than Chinese has; lingua goes by the Han."""
+    """Returns whether at least a quarter of the kana and Han of a text, most of its letters, are kana."""
     num_kana = len(_KANA.findall(text))
     num_both = len(_KANA_OR_HAN.findall(text)) if num_kana > 1 else 0
     return 4 * num_kana >= num_both and 2 * num_both > sum(map(str.isalpha, text))

@@ -286,7 +286,7 @@ def test_the_same_pairs_have_the_same_copies() -> None:
 
 
 def test_copies_of_a_pair_do_not_depend_on_its_place() -> None:
-    """Save for `joined` and `punctuated`, which are made of neighbours."""
+    """Copies of the kinds `joined` and `punctuated`, which hold neighbours, are left out."""
     alone = dataclasses.replace(EVERYTHING, joined=0.0, punctuated=0.0)
     assert Counter(copies(alone)) == Counter(copies(alone, PAIRS[::-1]))
 
