@@ -139,7 +139,10 @@ def cut_small() -> None:
 
 
 def print_end() -> None:
-    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for file in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # the thread has ended meanwhile
+            names.append(file.read_text().strip())
     sys.stderr.write(f"at the end: compiler {'torch._dynamo' in sys.modules} {' '.join(names)}\n")
 
 
