@@ -35,9 +35,8 @@ _FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 _WORD_LETTER = rf"[^\W\d_{UNSPACED_LETTERS}]"
 _QUOTATION_MARKS = "\"'“„‘‚"
 _MARKS = re.compile(rf"[(\[{{/—–{_QUOTATION_MARKS}]")
-_MARK = (
-    rf"((?<![^\W_])[(\[{{]|(?<![^\s(\[{{{_QUOTATION_MARKS}])[{_QUOTATION_MARKS}]|(?<={_WORD_LETTER})[/—–])"
-)
+_OPENING_QUOTES = rf"""(?<![^\s(\[{{])(?!""|'')[{_QUOTATION_MARKS}]+"""
+_MARK = rf"((?<![^\W_])[(\[{{]|{_OPENING_QUOTES}|(?<={_WORD_LETTER})[/—–])"
 """A mark after which a word may begin without a space: an opening one, or a slash or dash between words."""
 _MARK_BEFORE_WORD = re.compile(f"{_MARK}(?={_WORD_LETTER})")
 _MARK_BEFORE_SPACE = re.compile(f"{_MARK} (?={_WORD_LETTER})")

@@ -105,6 +105,8 @@ def test_each_mark_gets_a_space_before_it(text: str, expected: str) -> None:
         ('("Two") "(two)"', '(" Two") "( two)"'),
         ("He said \"good morning\" and 'bye'.", "He said \" good morning\" and ' bye'."),
         ("“Two?” „Ja!“ ‘yes’ ‚nein‘", "“ Two?” „ Ja!“ ‘ yes’ ‚ nein‘"),
+        ("\"I like 'cats'\" and \"'dogs'\" too", "\" I like ' cats'\" and \"' dogs'\" too"),
+        ("„Er sagte ‚ja‘“ und", "„ Er sagte ‚ ja‘“ und"),
         ("yes/no, a/b/c, km/h", "yes/ no, a/ b/ c, km/ h"),
         ("late—too late, Paris–Rome", "late— too late, Paris– Rome"),
     ],
@@ -119,7 +121,17 @@ def test_words_behind_marks_get_a_space_which_is_removed_again(text: str, spaced
     "text",
     [
         *("f(x), word(s)", "(12 apples)", "24/7", "1–2", "It's the dogs' bowl.", 'a 5" nail', "Ja!“ Er"),
-        *("（two）", "(二升)", "“好”", "yes / no", "- two", "• two", "«Dos» « deux »", "well-known"),
+        *(
+            "（two）",
+            "(二升)",
+            "“好”",
+            "yes / no",
+            'the name "" is empty',
+            "- two",
+            "• two",
+            "«Dos» « deux »",
+            "well-known",
+        ),
     ],
 )
 def test_other_words_and_marks_stay_as_they_are(text: str) -> None:
