@@ -253,13 +253,14 @@ class Degeneration(BaseModel):
     kind: Kind = Field(
         description="`loop`: it went in circles; `unfinished`: its length limit ended it; `empty`: it held "
         "no text; `copy`: it was its source; `length`: it was far longer or shorter than its source; "
-        "`brackets`: it had lost one of a pair of round brackets"
+        "`brackets`: it had lost one of a pair of round brackets; `script`: it had letters of a script "
+        "that neither its source nor its language is written in"
     )
     retried: bool = Field(
         description="Whether it was translated a second time, with a beam of at least 4, no three tokens "
-        "twice in the same order and a repetition penalty of 1.1, or for brackets with a beam of at least 8; "
-        "not where `decoding` says how to search, nor after the client has seen it grow, nor without time or "
-        "room"
+        "twice in the same order and a repetition penalty of 1.1, or for `brackets` and `script` with a beam "
+        "of at least 8; not where `decoding` says how to search, nor after the client has seen it grow, nor "
+        "without time or room"
     )
     kept: bool = Field(description="Whether the second translation had no such fault and is the one given")
 

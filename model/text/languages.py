@@ -64,6 +64,8 @@ _LANGUAGES_OF_SCRIPTS = {
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_LETTERS_OF_SCRIPTS[script] for script in _DENSE_SCRIPTS) + "]")
 
+_NOT_LATIN = re.compile("[" + "".join(v for k, v in _LETTERS_OF_SCRIPTS.items() if k != "Latin") + "]")
+
 UNSPACED_LETTERS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -211,6 +213,18 @@ def in_script_of(text: str, language: str) -> bool:
         foreign = sum(any(map(str.isalpha, word)) for word in rest.split())
         return foreign == 0 or 2 * own > foreign
     return own >= sum(map(str.isalpha, rest))
+
+
+def foreign_letters(text: str, language: str) -> frozenset[str]:
+    """Returns the letters of a text whose script its language is not written in, such as Han in French.
+
+    Latin letters may stand in a text of any language, and all letters in one of a language without a known
+    script.
+    """
+    script = None if text.isascii() else _script(canonical_code(language))
+    if script is None:
+        return frozenset()
+    return frozenset(letter for letter in _NOT_LATIN.findall(text) if not script.match(letter))
 
 
 def count_words(text: str) -> int:

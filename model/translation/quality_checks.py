@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from model.decode_request import Hypothesis
+from model.text.languages import foreign_letters, in_script_of
 
-Kind = Literal["loop", "unfinished", "empty", "copy", "length", "brackets"]
+Kind = Literal["loop", "unfinished", "empty", "copy", "length", "brackets", "script"]
 """What is wrong with a translation.
 
 - `loop`: it repeats the same tokens, and its source does not.
@@ -15,6 +16,7 @@ Kind = Literal["loop", "unfinished", "empty", "copy", "length", "brackets"]
 - `copy`: it equals its source.
 - `length`: it is far longer or shorter than its source.
 - `brackets`: it has lost one of a pair of round brackets.
+- `script`: it has letters of a script that neither its source nor its language is written in.
 """
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -30,7 +32,14 @@ _COPIED_LETTERS = 8
 _WORD = re.compile(r"(?<!\S)[^\W\d_]+(?:['’-][^\W\d_]+)*(?=[,;:.!?…]*(?:\s|$))")
 
 
-def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str) -> Kind | None:
+def diagnose(
+    source: str,
+    source_ids: Sequence[int],
+    best: Hypothesis,
+    text: str,
+    target: str,
+    terms: Sequence[str] = (),
+) -> Kind | None:
     """Returns the first of KINDS that applies to a translation, or None.
 
     Args:
@@ -38,6 +47,8 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
         source_ids: Token ids that the network read.
         best: The best hypothesis.
         text: Text of the best hypothesis.
+        target: Code of its language.
+        terms: What a glossary wants in the text.
     """
     if _is_loop(best.token_ids, source_ids):
         return "loop"
@@ -49,7 +60,9 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
         return "copy"
     if _is_outlier(len(best.token_ids), len(source_ids)):
         return "length"
-    return "brackets" if _has_pairs(source) and not _has_pairs(text) else None
+    if _has_pairs(source) and not _has_pairs(text):
+        return "brackets"
+    return "script" if _is_mixed(text, target, "".join((source, *terms))) else None
 
 
 def repeats_itself(source_ids: Sequence[int]) -> bool:
@@ -94,6 +107,12 @@ def _is_caseless(character: str) -> bool:
 def _has_pairs(text: str) -> bool:
     """Returns whether a text has round brackets, half of them closing ones."""
     return 0 < sum(map(text.count, "(（")) == sum(map(text.count, ")）"))
+
+
+def _is_mixed(text: str, language: str, given: str) -> bool:
+    """Returns whether a text in the script of its language has letters of another one that were not given."""
+    strange = foreign_letters(text, language)
+    return not strange <= set(given) and in_script_of(text, language)
 
 
 def _is_outlier(length: int, source_length: int) -> bool:

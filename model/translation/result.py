@@ -69,7 +69,8 @@ class SentenceTranslation(NamedTuple):
             raise DecodingError("the search found no translation of a sentence")
         texts = tuple(finished_text(sentence, hypothesis, target, tokenizer) for hypothesis in result)
         best, _ = without_tags(texts[0]) if sentence.tags else (texts[0], ())
-        kind = diagnose(sentence.cleaned, request.source_ids, result[0], best)
+        terms = [term.target for term in sentence.terms]
+        kind = diagnose(sentence.cleaned, request.source_ids, result[0], best, target, terms)
         return cls(
             sentence, target, request, tuple(result), tokenizer, texts, Diagnosis(kind) if kind else None
         )
@@ -165,10 +166,11 @@ class Translation(str):
 
 
 BEAM_SIZE: Final = 4
-BEAM_SIZE_FOR_BRACKETS: Final = 8
+WIDE_BEAM_SIZE: Final = 8
 NO_REPEAT_NGRAM_SIZE: Final = 3
 REPETITION_PENALTY: Final = 1.1
 _REPETITIVE = frozenset({"loop", "unfinished", "length"})
+_FAULTY_IN_PART = frozenset({"brackets", "script"})
 
 
 def second_request(first: SentenceTranslation) -> DecodeRequest | None:
@@ -212,8 +214,8 @@ def better_of(
 
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
-    if kind == "brackets":
-        beam_size = max(options.rows, BEAM_SIZE_FOR_BRACKETS)
+    if kind in _FAULTY_IN_PART:
+        beam_size = max(options.rows, WIDE_BEAM_SIZE)
         return dataclasses.replace(options, strategy="beam", beam_size=beam_size, num_hypotheses=beam_size)
     beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
     # EOS counts. A single other token may be white space, or a byte that is not a character.

@@ -60,7 +60,13 @@ def known(fault: str) -> set[str]:
 def test_nothing_looks_broken(answers: Answers) -> None:
     def looks_sound(asked: Input, text: str) -> bool:
         kinds = {
-            diagnose(sentence.sentence.cleaned, sentence.request.source_ids, sentence.best, sentence.text)
+            diagnose(
+                sentence.sentence.cleaned,
+                sentence.request.source_ids,
+                sentence.best,
+                sentence.text,
+                sentence.target,
+            )
             for sentence in answers[asked].sentences
         }
         is_clean = text.strip() and not set("⁇\ufffd") & set(text)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.decode_request import Hypothesis
-from model.translation.quality_checks import diagnose
+from model.translation.quality_checks import Kind, diagnose
 
 SOURCE = "a b c d"
 SOURCE_IDS = (40, 41, 42, 43, 1)
@@ -13,6 +13,10 @@ SOURCE_IDS = (40, 41, 42, 43, 1)
 
 def best(ids: tuple[int, ...], *, finished: bool = True) -> Hypothesis:
     return Hypothesis(ids, -1.0, -1.0, (), finished)
+
+
+def kind_of(source: str, source_ids: tuple[int, ...], hypothesis: Hypothesis, text: str) -> Kind | None:
+    return diagnose(source, source_ids, hypothesis, text, "fr")
 
 
 @pytest.mark.parametrize(
@@ -30,12 +34,12 @@ def best(ids: tuple[int, ...], *, finished: bool = True) -> Hypothesis:
     ],
 )
 def test_a_loop_is_a_few_tokens_four_times_in_a_row(ids: tuple[int, ...], kind: str | None) -> None:
-    assert diagnose(SOURCE, SOURCE_IDS, best(ids), "w x y z") == kind
+    assert kind_of(SOURCE, SOURCE_IDS, best(ids), "w x y z") == kind
 
 
 @pytest.mark.parametrize(("repetitions", "kind"), [(4, None), (8, None), (9, "loop")])
 def test_a_source_that_repeats_itself_allows_twice_as_much(repetitions: int, kind: str | None) -> None:
-    assert diagnose("ha ha ha ha", (40,) * 4, best((5,) * repetitions), "ha") == kind
+    assert kind_of("ha ha ha ha", (40,) * 4, best((5,) * repetitions), "ha") == kind
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def test_a_source_that_repeats_itself_allows_twice_as_much(repetitions: int, kin
 def test_the_length_limit_and_nothing_at_all(
     ids: tuple[int, ...], text: str, finished: bool, kind: str | None
 ) -> None:
-    assert diagnose(SOURCE, SOURCE_IDS, best(ids, finished=finished), text) == kind
+    assert kind_of(SOURCE, SOURCE_IDS, best(ids, finished=finished), text) == kind
 
 
 @pytest.mark.parametrize(
@@ -70,8 +74,8 @@ def test_the_length_limit_and_nothing_at_all(
     ],
 )
 def test_a_copy_has_words_that_need_translating(source: str, kind: str | None) -> None:
-    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), source) == kind
-    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), source + " !") is None
+    assert kind_of(source, tuple(range(9)), best(tuple(range(7))), source) == kind
+    assert kind_of(source, tuple(range(9)), best(tuple(range(7))), source + " !") is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_a_copy_has_words_that_need_translating(source: str, kind: str | None) -
 )  # fmt: skip
 def test_lengths_have_wide_bounds(source_length: int, length: int, kind: str | None) -> None:
     ids = tuple(range(length))
-    assert diagnose(SOURCE, tuple(range(source_length)), best(ids), "w x y z") == kind
+    assert kind_of(SOURCE, tuple(range(source_length)), best(ids), "w x y z") == kind
 
 
 @pytest.mark.parametrize(
@@ -100,13 +104,32 @@ def test_lengths_have_wide_bounds(source_length: int, length: int, kind: str | N
     ],
 )
 def test_brackets_come_in_pairs_if_those_of_the_source_do(source: str, text: str, kind: str | None) -> None:
-    assert diagnose(source, SOURCE_IDS, best((5, 6, 7)), text) == kind
+    assert kind_of(source, SOURCE_IDS, best((5, 6, 7)), text) == kind
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "language", "kind"),
+    [
+        ("The table.", "La (太) table.", "fr", "script"),
+        ("The table.", "La tаble.", "fr", "script"),  # the second a is Cyrillic
+        ("The 太 table.", "La 太 table.", "fr", None),
+        ("The table.", "La œuvre, ça.", "fr", None),
+        ("The table.", "太太太", "fr", None),  # nothing else: perhaps the language is written so
+        ("Hello Anna.", "你好，Anna。", "zh", None),
+        ("Hello Anna.", "你好，Анна。", "zh", "script"),
+        ("Hello Anna.", "Anna 太.", "xx", None),
+    ],
+)
+def test_letters_of_another_script_are_those_of_the_source(
+    source: str, text: str, language: str, kind: str | None
+) -> None:
+    assert diagnose(source, SOURCE_IDS, best((5, 6, 7)), text, language) == kind
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.lists(st.integers(0, 3), max_size=10))
 def test_loops_are_found_as_a_plain_search_finds_them(ids: list[int], source_ids: list[int]) -> None:
     most, most_in_source = repetitions(ids), repetitions(source_ids)
-    found = diagnose(SOURCE, source_ids, best(tuple(ids), finished=False), "") == "loop"
+    found = kind_of(SOURCE, source_ids, best(tuple(ids), finished=False), "") == "loop"
     assert found == (most >= 4 and most > 2 * most_in_source)
 
 

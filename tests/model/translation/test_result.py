@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request
@@ -141,3 +142,12 @@ def test_of_a_wide_beam_the_best_translation_with_its_brackets_is_given(
     assert sentence.texts == ("Merci (bien).",)
     assert sentence.diagnosis == Diagnosis("brackets", retried=True, kept=True)
     assert better_of(first, request, found[:1]).text == first.text
+
+
+def test_a_term_of_a_glossary_may_be_in_another_script(tokenizer: Tokenizer) -> None:
+    result = [hypothesis("Merci 太.", tokenizer)]
+    request = DecodeRequest((5, 1), DecodeOptions())
+    sentence = SourceSentence("Thank you.", "Thank you.", request.source_ids)
+    given = sentence._replace(terms=(Term("you", "太"),))
+    assert SentenceTranslation.of(sentence, "fr", request, result, tokenizer).diagnosis == Diagnosis("script")
+    assert SentenceTranslation.of(given, "fr", request, result, tokenizer).diagnosis is None
