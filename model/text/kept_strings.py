@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from model.text.languages import UNSPACED_LETTER, UNSPACED_LETTERS
+from model.text.languages import UNSPACED_LETTER, UNSPACED_LETTERS, words_in_other_scripts
 from model.text.tags import KEPT_TAG
 
 # A letter, digit or underscore of a script with spaces between words; no such before, none behind; a space.
@@ -177,7 +177,7 @@ class KeptString:
 
 
 def with_numbers(
-    text: str, keep: Sequence[str] = (), used: Collection[str] = ()
+    text: str, keep: Sequence[str] = (), used: Collection[str] = (), language: str = ""
 ) -> tuple[str, tuple[KeptString, ...]]:
     """Returns a sentence with a number in place of each string to keep, and these strings.
 
@@ -185,14 +185,18 @@ def with_numbers(
         text: A sentence.
         keep: Further strings to keep.
         used: Numbers that the sentence gets by other means.
+        language: Code of its language: words in other scripts than that and Latin are kept too.
     """
-    if not (keep or _may_hold_strings(text)):
+    foreign = words_in_other_scripts(text, language) if language else None
+    if not (keep or foreign or _may_hold_strings(text)):
         return text, ()
+    patterns = [_KEPT, foreign] if foreign else [_KEPT]
+    if keep:
+        patterns.insert(0, re.compile("|".join(map(_whole, sorted(keep, key=len, reverse=True)))))
     used = {*used, *_NUMBER.findall(text)}
     numbers = (number for number in _numbers() if number not in used)
     parts, kept, end = list[str](), list[KeptString](), 0
-    spans = ((match.start(), _end(text, match)) for match in _matches(text, keep))
-    for begin, stop in _joined(spans):
+    for begin, stop in _joined(_spans(text, patterns)):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
         is_apart = (
             not before or before.isspace() or before in _OPENING or UNSPACED_LETTER.match(before) is not None,
@@ -234,7 +238,7 @@ def kept_spans(text: str) -> list[tuple[int, int]]:
     """Returns start and end of each string of a text that is not translated, in order."""
     if not _may_hold_strings(text):
         return []
-    return [(match.start(), _end(text, match)) for match in _matches(text, ())]
+    return list(_spans(text, [_KEPT]))
 
 
 def without_kept_strings(text: str) -> str:
@@ -269,12 +273,18 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     return translation
 
 
-def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
-    pattern = _KEPT
-    if keep:
-        listed = "|".join(map(_whole, sorted(keep, key=len, reverse=True)))
-        pattern = re.compile(f"{listed}|{_KEPT.pattern}", re.IGNORECASE)
-    return (match for match in pattern.finditer(text) if len(match[0]) <= _LONGEST)
+def _spans(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each match that is not too long; where several begin, of the first pattern."""
+    position = 0
+    found = [pattern.search(text) for pattern in patterns]
+    while match := min(filter(None, found), key=re.Match.start, default=None):
+        position = match.end()
+        if len(match[0]) <= _LONGEST:
+            yield match.start(), _end(text, match) if match.re is _KEPT else position
+        found = [
+            pattern.search(text, position) if each and each.start() < position else each
+            for pattern, each in zip(patterns, found, strict=True)
+        ]
 
 
 def _whole(string: str) -> str:
@@ -284,7 +294,7 @@ def _whole(string: str) -> str:
     """
     is_word = [edge.isalnum() and UNSPACED_LETTER.match(edge) is None for edge in (string[:1], string[-1:])]
     spellings = dict.fromkeys([string, string[:1].upper() + string[1:], string.upper()])
-    return _B * is_word[0] + f"(?-i:{'|'.join(map(re.escape, spellings))})" + _E * is_word[1]
+    return _B * is_word[0] + f"(?:{'|'.join(map(re.escape, spellings))})" + _E * is_word[1]
 
 
 def _end(text: str, match: re.Match[str]) -> int:

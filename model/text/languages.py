@@ -64,7 +64,12 @@ _LANGUAGES_OF_SCRIPTS = {
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_LETTERS_OF_SCRIPTS[script] for script in _DENSE_SCRIPTS) + "]")
 
-_NOT_LATIN = re.compile("[" + "".join(v for k, v in _LETTERS_OF_SCRIPTS.items() if k != "Latin") + "]")
+# Letters of all scripts but Latin, with their marks.
+_NOT_LATIN = re.compile(
+    "[\u0370-\u1cff\u1f00-\u1fff\u2c00-\u2c5f\u2c80-\u2dff\u2e80-\u2fdf\u3005-\u3007\u3031-\u303c"
+    "\u3041-\ua6ff\ua800-\ud7ff\uf900-\ufaff\ufb13-\ufdff\ufe70-\ufefc\uff66-\uff9d"
+    "\U00010000-\U0001cfff\U0001e000-\U0001efff\U00020000-\U0003ffff]"
+)
 
 UNSPACED_LETTERS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -225,6 +230,24 @@ def foreign_letters(text: str, language: str) -> frozenset[str]:
     if script is None:
         return frozenset()
     return frozenset(letter for letter in _NOT_LATIN.findall(text) if not script.match(letter))
+
+
+def words_in_other_scripts(text: str, language: str) -> re.Pattern[str] | None:
+    """Returns a pattern for the words of a text that are neither in Latin nor in the script of its language.
+
+    There is none for a text without such words or without others, or whose language has no known script.
+    """
+    own = None if text.isascii() else _script(canonical_code(language))
+    if own is None or own.search(text) is None:
+        return None
+    words = _words_without(own.pattern)
+    return words if words.search(text) else None
+
+
+@cache
+def _words_without(letters: str) -> re.Pattern[str]:
+    word = rf"(?:(?!{letters}){_NOT_LATIN.pattern}){{1,40}}"
+    return re.compile(rf"(?=[^\W\d_]){word}(?:(?:[.'’/@_·-]|[,،、]? ){word}){{0,8}}")
 
 
 def count_words(text: str) -> int:

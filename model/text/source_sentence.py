@@ -90,7 +90,8 @@ class SourceSentence(NamedTuple):
         cleaned = clean(text)
         # A no-break space stays in what is kept; line breaks, tabs and surrogates do not.
         spaced = without_controls(text)
-        read, kept = with_numbers(spaced if len(spaced) == len(cleaned) else cleaned, keep, glossary.numbers)
+        spaced = spaced if len(spaced) == len(cleaned) else cleaned
+        read, kept = with_numbers(spaced, keep, glossary.numbers, source)
         read = clean(read) if kept else cleaned
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)
