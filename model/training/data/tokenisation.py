@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ from model.training.data.dataset import (
 )
 from model.training.data.lexicon import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.distributed.world import SINGLE_PROCESS, World
+
+logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 8192
 """Sentence pairs that are tokenised together."""
@@ -117,6 +120,7 @@ def prepare(
     fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
     is_missing = _finished(folder, fingerprint) is None
     if world.all_max(int(is_missing)):
+        logger.info("tokenising the %s text", folder.name)
         report = CleaningReport()
         chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation, world=world)
         try:

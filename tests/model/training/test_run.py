@@ -381,7 +381,13 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "model"):
         train(tmp_path)
-    expected = ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU")
+    expected = (
+        "making the tokenizer",
+        "tokenising the train text",
+        "training on 120 directed pairs",
+        "step 8, epoch",
+        "en→fr BLEU",
+    )
     assert all(each in caplog.text for each in expected)
     told = re.search(r"an epoch has (\d+) updates; the run will take less than a minute", caplog.text)
     assert told
