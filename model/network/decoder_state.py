@@ -20,8 +20,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from model.network.triton_ops.layers import BlockTables
-
 # Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
 # target of writes of padding and of slots that are not live.
 ZERO_KV_SLOT, _PADDING_KV_SLOT, FIRST_KV_SLOT = range(3)
@@ -147,27 +145,13 @@ class StepView:
         shape: How much of it the step looks at.
 
     Attributes:
-        tables: What the fused kernels read; None if PyTorch computes.
+        state: As given; the fused kernels read it themselves.
         cells_NKLM: Recurrent cells, which the layers change in place.
     """
 
     def __init__(self, state: "DecoderState", shape: StepShape) -> None:
-        self._state, self._shape = state, shape
-        self.tables = self._block_tables() if state.is_fused else None
+        self.state, self._shape = state, shape
         self.cells_NKLM = state.cells_NKLM[: shape.slots]
-
-    def _block_tables(self) -> BlockTables:
-        state, slots = self._state, self._shape.slots
-        return BlockTables(
-            positions_N=state.positions_N[:slots],
-            is_live_N=state.is_live_N[:slots],
-            target_kv_NKC=state.target_kv_NKC[:slots],
-            block_table_NKC=state.block_table_NKC[:slots],
-            bias_HC=state.tables.distance_bias_HC,
-            source_kv_NS=state.source_kv_NS[:slots],
-            source_lengths_N=state.source_lengths_N[:slots],
-            is_source_NS=state.is_source_NS[:slots],
-        )
 
     @property
     def has_source(self) -> bool:
@@ -177,65 +161,60 @@ class StepView:
     @cached_property
     def positions(self) -> Tensor:
         """The position of each slot, (N,)."""
-        return self._state.positions_N[: self._shape.slots].clamp_max(self._state.capacity - 1)
+        return self.state.positions_N[: self._shape.slots].clamp_max(self.state.capacity - 1)
 
     @cached_property
     def written(self) -> Tensor:
         """The KV slot that each row fills, (R,), entered in the block tables; to be known before `target`."""
-        return self._state.enter(self.positions)
+        return self.state.enter(self.positions)
 
     @cached_property
     def target(self) -> Tensor:
         """The block table of each row, this step's KV slots included, (R, C)."""
-        return self._state.block_table_NKC[: self._shape.slots, :, : self._shape.length].flatten(0, 1)
+        return self.state.block_table_NKC[: self._shape.slots, :, : self._shape.length].flatten(0, 1)
 
     @cached_property
     def target_mask(self) -> Tensor:
         """Added to the scores of self-attention; broadcasts to (R, H, 1, C)."""
         ago_NC = self.positions[:, None] - torch.arange(self._shape.length, device=self.positions.device)
-        bias_HC = self._state.tables.distance_bias_HC
+        bias_HC = self.state.tables.distance_bias_HC
         if bias_HC is None:
-            bias_NHC = torch.zeros_like(ago_NC, dtype=self._state.pool.dtype)[:, None]
+            bias_NHC = torch.zeros_like(ago_NC, dtype=self.state.pool.dtype)[:, None]
         else:
             bias_NHC = bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
         mask_NHC = bias_NHC.masked_fill((ago_NC < 0)[:, None], float("-inf"))
-        return mask_NHC.repeat_interleave(self._state.width, 0)[:, :, None]
+        return mask_NHC.repeat_interleave(self.state.width, 0)[:, :, None]
 
     @cached_property
     def target_distances(self) -> Tensor:
         """Positions of these KV slots less that of the query; broadcasts as `target_mask`."""
         at_C = torch.arange(self._shape.length, device=self.positions.device)
-        return (at_C - self.positions[:, None]).repeat_interleave(self._state.width, 0)[:, None, None]
+        return (at_C - self.positions[:, None]).repeat_interleave(self.state.width, 0)[:, None, None]
 
     @cached_property
     def source(self) -> Tensor:
         """The KV slots of the source of each slot, (N, S)."""
-        return self._state.source_kv_NS[: self._shape.slots, : self._shape.source_length]
+        return self.state.source_kv_NS[: self._shape.slots, : self._shape.source_length]
 
     @cached_property
     def source_mask(self) -> Tensor:
         """Added to the scores of cross-attention, (N, 1, 1, S)."""
-        is_source_NS = self._state.is_source_NS[: self._shape.slots, : self._shape.source_length]
+        is_source_NS = self.state.is_source_NS[: self._shape.slots, : self._shape.source_length]
         # A softmax over no position would be 0/0: an empty slot sees all of its padding.
         is_seen_NS = is_source_NS | ~is_source_NS.any(1, keepdim=True)
-        mask_NS = torch.zeros(is_seen_NS.shape, dtype=self._state.pool.dtype, device=is_seen_NS.device)
+        mask_NS = torch.zeros(is_seen_NS.shape, dtype=self.state.pool.dtype, device=is_seen_NS.device)
         return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
 
     @cached_property
     def added(self) -> Tensor | None:
         """Added to the embeddings, (N, 1, M)."""
-        added_CM = self.position_table
+        added_CM = self.state.tables.added_CM
         return None if added_CM is None else added_CM[self.positions, None]
-
-    @property
-    def position_table(self) -> Tensor | None:
-        """What each position adds to the embedding, (C, M); None for nothing."""
-        return self._state.tables.added_CM
 
     @cached_property
     def rotations(self) -> Tensor | None:
         """Rotate queries and keys, (2, N, 1, 1, D/2)."""
-        rotations_2CD = self._state.tables.rotations_2CD
+        rotations_2CD = self.state.tables.rotations_2CD
         return None if rotations_2CD is None else rotations_2CD[:, self.positions, None, None]
 
 

@@ -95,10 +95,11 @@ class Embedding(nn.Module):
 
     def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
         """(N, K) ids at each slot's position to (N, K, M) states."""
-        if view.tables is None:
+        state, weight = view.state, self.tokens.weight
+        if not state.is_fused:
             return self._finish(ids_NK, view.added)
         scale = self.scale if self.config.scale_embeddings else 1.0
-        states_NKM = embed(ids_NK, self.tokens.weight, scale, view.tables.positions_N, view.position_table)
+        states_NKM = embed(ids_NK, weight, scale, state.positions_N[: len(ids_NK)], state.tables.added_CM)
         return self.norm(states_NKM)  # type: ignore[no-any-return]
 
     def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:

@@ -398,7 +398,7 @@ class Stack(nn.Module):
             attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
         if isinstance(self.norm, nn.Identity):
             return states_NKM if update is None else states_NKM + update
-        is_fused = view.tables is not None
+        is_fused = view.state.is_fused
         return add_norm(states_NKM, update, self.norm, self.config.norm_form, is_fused=is_fused)[1]
 
     def rotations(self, length: int, device: torch.device) -> Tensor | None:
@@ -521,7 +521,7 @@ class Layer(nn.Module):
             pool: Keys and values of this layer.
             weights: Collects the attention weights over the source.
         """
-        is_fused = view.tables is not None
+        is_fused = view.state.is_fused
 
         def remember(states_NKM: Tensor) -> Tensor:
             if self.is_recurrent:
@@ -539,9 +539,9 @@ class Layer(nn.Module):
         queries, keys, values = self.attention.queries_keys_values(states_NKM)
         if (rotations_2N11D := view.rotations) is not None:
             queries, keys = rotate(queries, rotations_2N11D), rotate(keys, rotations_2N11D)
-        if view.tables is not None:
+        if view.state.is_fused:
             rows = rows_of(queries), rows_of(keys), rows_of(values)
-            joined = attend_to_self(*rows, pool.tensors, view.tables, self.attention.scale)
+            joined = attend_to_self(*rows, pool.tensors, view.state, self.attention.scale)
             return self.attention.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
         pool.write(view.written, rows_of(keys), rows_of(values))
         keys, values = pool.read(view.target)
@@ -555,8 +555,8 @@ class Layer(nn.Module):
         self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
         queries = self.cross.queries(states_NKM)  # the hypotheses of a slot are queries of one attention
-        if view.tables is not None and weights is None:
-            joined = attend_to_source(rows_of(queries), pool.tensors, view.tables, self.cross.scale)
+        if view.state.is_fused and weights is None:
+            joined = attend_to_source(rows_of(queries), pool.tensors, view.state, self.cross.scale)
             return self.cross.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
         keys, values = pool.read(view.source)
         return self.cross.attend(queries, keys, values, view.source_mask, weights=weights)

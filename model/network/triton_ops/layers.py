@@ -6,8 +6,7 @@ Shapes: N slots, K hypotheses, R rows (slots × hypotheses), H heads, D head dim
 positions, P KV slots, V vocabulary, M model dim.
 """
 
-from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,53 +14,33 @@ from torch import Tensor, nn
 from model.config import NormForm
 from model.network.triton_ops import operator
 
+if TYPE_CHECKING:
+    from model.network.decoder_state import DecoderState
+
 _BLOCK = 32
 Pool = tuple[Tensor, Tensor]
 """Keys and values of a layer by KV slot, (P, H, D) each."""
 
 
-@dataclass(frozen=True)
-class BlockTables:
-    """The KV slots that the rows of a step read and write, the same for every layer.
-
-    Attributes:
-        positions_N: Tokens that each slot has produced.
-        is_live_N: False where a slot is empty or complete: it reads and writes nothing.
-        target_kv_NKC: KV slots that each hypothesis may fill.
-        block_table_NKC: KV slots of the positions of each hypothesis; the new one is entered.
-        bias_HC: Bias of a key `c` positions before the query; None for none.
-        source_kv_NS: KV slots of each source.
-        source_lengths_N: Positions of each source up to its last real token.
-        is_source_NS: True where a source token is real.
-    """
-
-    positions_N: Tensor
-    is_live_N: Tensor
-    target_kv_NKC: Tensor
-    block_table_NKC: Tensor
-    bias_HC: Tensor | None
-    source_kv_NS: Tensor
-    source_lengths_N: Tensor
-    is_source_NS: Tensor
-
-
 def attend_to_self(
-    queries_RHD: Tensor, keys_RHD: Tensor, values_RHD: Tensor, pool: Pool, tables: BlockTables, scale: float
+    queries_RHD: Tensor, keys_RHD: Tensor, values_RHD: Tensor, pool: Pool, state: "DecoderState", scale: float
 ) -> Tensor:
     """Write this step's keys and values, and attend to them and to those before them.
 
     Returns:
         Joined heads, (R, H·D); of no meaning where a slot is not live.
     """
-    lengths = tables.positions_N, tables.is_live_N
-    lists, bias_HC = (tables.block_table_NKC, tables.target_kv_NKC), tables.bias_HC
+    slots, bias_HC = len(queries_RHD) // state.width, state.tables.distance_bias_HC
+    lengths = state.positions_N[:slots], state.is_live_N[:slots]
+    lists = state.block_table_NKC[:slots], state.target_kv_NKC[:slots]
     return _attend(queries_RHD, keys_RHD, values_RHD, *pool, *lengths, *lists, None, bias_HC, scale)
 
 
-def attend_to_source(queries_RHD: Tensor, pool: Pool, tables: BlockTables, scale: float) -> Tensor:
+def attend_to_source(queries_RHD: Tensor, pool: Pool, state: "DecoderState", scale: float) -> Tensor:
     """Attend to the source of each row's slot; returns as `attend_to_self`."""
-    lengths = tables.source_lengths_N, tables.is_live_N
-    lists = tables.source_kv_NS[:, None], None, tables.is_source_NS
+    slots = len(queries_RHD) // state.width
+    lengths = state.source_lengths_N[:slots], state.is_live_N[:slots]
+    lists = state.source_kv_NS[:slots, None], None, state.is_source_NS[:slots]
     return _attend(queries_RHD, None, None, *pool, *lengths, *lists, None, scale)
 
 
