@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("once")
         ({"custom_instructions": ["be brief"]}, "`custom_instructions` is not supported"),
         ({"tag_handling": "markdown"}, "`tag_handling`: input should be 'html' or 'xml'"),
         ({"tag_handling_version": "v2"}, "`tag_handling_version` is not supported"),
-        ({"outline_detection": False}, "`outline_detection` cannot be `false`"),
+        ({"outline_detection": False}, "`outline_detection` cannot be `false`: which tags end a sentence"),
         ({"non_splitting_tags": ["b"]}, "`non_splitting_tags` is not supported"),
         ({"ignore_tags": ["x"]}, "`ignore_tags` needs `tag_handling`"),
         ({"split_sentences": "2"}, "`split_sentences`: input should be '0', '1' or 'nonewlines'"),

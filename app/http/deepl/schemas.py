@@ -10,7 +10,7 @@ from app.http.schemas import Code, File, GlossaryEntry, Name, Text, Texts
 from model.errors import ForeignTextError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.glossary import MAX_ENTRIES, MAX_TERM_LENGTH
 
-_TAGS: Final = "the tags of blocks split"
+_TAGS: Final = "which tags end a sentence is always detected"
 UNSUPPORTED: Final = {
     "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
     "custom_instructions": "the models take no instructions",
