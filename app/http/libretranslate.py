@@ -2,6 +2,7 @@
 
 import json
 import os
+from errno import ENOSPC
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from app.background import in_background
 from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.receiving import check_lengths, context_of, receive
-from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
+from app.http.schemas import Code, RequestFields, TranslatedFile, TranslateFileRequest
 from app.http.streaming import while_connected
 from app.translation import file_jobs
 from app.translation.requests import TranslationRequest
@@ -61,8 +62,8 @@ class SuggestRequest(RequestFields):
         json_schema_extra={"examples": [{"q": "Hello!", "s": "Salut !", "source": "en", "target": "fr"}]}
     )
 
-    q: Text = Field(description="The text")
-    s: Text = Field(description="The suggested translation")
+    q: str = Field(min_length=1, description="The text")
+    s: str = Field(min_length=1, description="The suggested translation")
     source: Code = Field(description="Language code of the text")
     target: Code = Field(description="Language code of the translation")
 
@@ -112,7 +113,8 @@ def _append(path: Path, line: bytes) -> None:
     """Add a line to a file that only its owner may read; one write, so that processes may share the file."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(file, line)
+        if os.write(file, line) < len(line):
+            raise OSError(ENOSPC, "a line was not written completely")
     finally:
         os.close(file)
 

@@ -1,6 +1,7 @@
 """What LibreTranslate's clients also call: a page's settings, suggestions, the document, multipart bodies."""
 
 import json
+import resource
 import stat
 from pathlib import Path
 
@@ -40,9 +41,26 @@ async def test_suggestions_are_kept_in_a_private_file(serve: Serve, tmp_path: Pa
             assert (await client.post("/suggest", json=body)).json() == {"success": True}
         assert (await client.post("/suggest", json=SUGGESTION | {"target": "xx"})).status_code == 400
         assert (await client.post("/suggest", json=SUGGESTION | {"s": "a" * 21})).status_code == 413
+        for field in ("q", "s"):
+            empty = await client.post("/suggest", json=SUGGESTION | {field: ""})
+            assert (empty.status_code, empty.json()["field"]) == (422, field)
     kept = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert kept == [SUGGESTION, SUGGESTION | {"s": 'une\n"é"'}]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_suggestion_that_a_full_disk_cuts_short_is_refused(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "suggestions.jsonl"
+    # A limit on the size of a file stands in for a full disk: it cuts a write short, too.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with serve(suggestions_file=path) as client:
+        path.touch()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30, limits[1]))
+        try:
+            answer = await client.post("/suggest", json=SUGGESTION)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (answer.status_code, answer.json()["code"]) == (503, "overloaded")
 
 
 async def test_the_document_under_its_other_name(client: httpx.AsyncClient) -> None:
