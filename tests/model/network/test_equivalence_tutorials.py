@@ -5,6 +5,7 @@ The networks are written here as the tutorials write them, without the mistakes 
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -133,7 +134,7 @@ class NanoTranslator(nn.Module):
 
 
 class ScratchAttention(nn.Module):
-    """T1 and T3: a projection each for queries, keys, values and output; a mask that is 0 where hidden."""
+    """A projection each for queries, keys, values and output; a mask that is 0 where hidden."""
 
     def __init__(self, c: TransformerConfig, *, bias: bool) -> None:
         super().__init__()
@@ -151,13 +152,15 @@ class ScratchAttention(nn.Module):
 
 
 class ScratchLayer(nn.Module):
-    """T1 (post-norm) and T3 (pre-norm)."""
+    """T1 and T4 (post-norm), and T3 (pre-norm)."""
 
-    def __init__(self, c: TransformerConfig, *, is_decoder: bool, pre_norm: bool, bias: bool) -> None:
+    def __init__(
+        self, c: TransformerConfig, *, is_decoder: bool, pre_norm: bool, bias: tuple[bool, bool]
+    ) -> None:
         super().__init__()
-        self.attentions = nn.ModuleList(ScratchAttention(c, bias=bias) for _ in range(1 + is_decoder))
-        self.up = nn.Linear(c.model_dim, c.ffn_dim, bias=bias)
-        self.down = nn.Linear(c.ffn_dim, c.model_dim, bias=bias)
+        self.attentions = nn.ModuleList(ScratchAttention(c, bias=bias[0]) for _ in range(1 + is_decoder))
+        self.up = nn.Linear(c.model_dim, c.ffn_dim, bias=bias[1])
+        self.down = nn.Linear(c.ffn_dim, c.model_dim, bias=bias[1])
         self.norms = nn.ModuleList(nn.LayerNorm(c.model_dim) for _ in range(2 + is_decoder))
         self.pre_norm = pre_norm
 
@@ -174,9 +177,15 @@ class ScratchLayer(nn.Module):
 
 
 class ScratchTransformer(nn.Module):
-    """T1 and T3: two embeddings, sinusoids, masks of padding and of the future, an output layer with bias."""
+    """Two embeddings, sinusoids, masks of padding and of the future, an output layer with bias.
 
-    def __init__(self, c: TransformerConfig, *, pre_norm: bool, bias: bool, scaled: bool) -> None:
+    T1 is post-norm; T3 pre-norm, with biases in attention and feed-forward layers (`bias`) and scaled
+    embeddings; T4 post-norm, with biases in feed-forward layers alone and scaled embeddings.
+    """
+
+    def __init__(
+        self, c: TransformerConfig, *, pre_norm: bool, bias: tuple[bool, bool], scaled: bool
+    ) -> None:
         super().__init__()
         self.embeddings = nn.ModuleList(
             nn.Embedding(size, c.model_dim) for size in (c.source_vocab_size, c.target_vocab_size)
@@ -276,96 +285,9 @@ class BertEncoder(nn.Module):
             copy_norms(layer, [theirs.layer_norm_1, theirs.layer_norm_2])
 
 
-class D2lAttention(nn.Module):
-    """T4's: heads in the batch, valid lengths, no biases."""
-
-    def __init__(self, c: TransformerConfig) -> None:
-        super().__init__()
-        self.W_q, self.W_k, self.W_v, self.W_o = (
-            nn.Linear(c.model_dim, c.model_dim, bias=False) for _ in range(4)
-        )
-        self.heads = c.num_heads
-
-    def forward(self, queries: Tensor, keys: Tensor, valid_lens: Tensor) -> Tensor:
-        q, k, v = (self._by_head(x) for x in (self.W_q(queries), self.W_k(keys), self.W_v(keys)))
-        scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
-        lens = valid_lens if valid_lens.dim() == 2 else valid_lens[:, None].expand(-1, queries.shape[1])
-        hidden = torch.arange(keys.shape[1]) >= lens.repeat_interleave(self.heads, 0)[..., None]
-        shares = scores.masked_fill(hidden, -1e6).softmax(-1)
-        output = torch.bmm(shares, v).unflatten(0, (-1, self.heads)).permute(0, 2, 1, 3).flatten(2)
-        return cast(Tensor, self.W_o(output))
-
-    def _by_head(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).permute(0, 2, 1, 3).flatten(0, 1)
-
-
-class D2lLayer(nn.Module):
-    def __init__(self, c: TransformerConfig, *, is_decoder: bool) -> None:
-        super().__init__()
-        self.attentions = nn.ModuleList(D2lAttention(c) for _ in range(1 + is_decoder))
-        self.dense1, self.dense2 = nn.Linear(c.model_dim, c.ffn_dim), nn.Linear(c.ffn_dim, c.model_dim)
-        self.addnorms = nn.ModuleList(nn.LayerNorm(c.model_dim) for _ in range(2 + is_decoder))
-
-    def forward(self, x: Tensor, lens: Tensor, memory: Tensor | None, memory_lens: Tensor) -> Tensor:
-        x = self.addnorms[0](x + self.attentions[0](x, x, lens))
-        if memory is not None:
-            x = self.addnorms[1](x + self.attentions[1](x, memory, memory_lens))
-        return cast(Tensor, self.addnorms[-1](x + self.dense2(self.dense1(x).relu())))
-
-
-class D2lTransformer(nn.Module):
-    """T4: post-norm, sinusoids beside scaled embeddings, biases in the feed-forward and output layers."""
-
-    def __init__(self, c: TransformerConfig) -> None:
-        super().__init__()
-        sizes, depths = (
-            (c.source_vocab_size, c.target_vocab_size),
-            (c.num_encoder_layers, c.num_decoder_layers),
-        )
-        self.embeddings = nn.ModuleList(nn.Embedding(size, c.model_dim) for size in sizes)
-        self.stacks = nn.ModuleList(
-            nn.ModuleList(D2lLayer(c, is_decoder=bool(is_decoder)) for _ in range(depth))
-            for is_decoder, depth in enumerate(depths)
-        )
-        self.dense = nn.Linear(c.model_dim, c.target_vocab_size)
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        valid_lens = (source != 0).sum(1)
-        steps = torch.arange(1, target.shape[1] + 1).repeat(len(target), 1)
-        memory, y = (
-            embed(x) * math.sqrt(embed.embedding_dim) + sines(x.shape[1], embed.embedding_dim)
-            for embed, x in zip(self.embeddings, (source, target), strict=True)
-        )
-        for layer in self.stacks[0]:
-            memory = layer(memory, valid_lens, None, valid_lens)
-        for layer in self.stacks[1]:
-            y = layer(y, steps, memory, valid_lens)
-        return cast(Tensor, self.dense(y))
-
-    def give(self, ours: Transformer) -> None:
-        copy(ours.source_embedding.tokens, self.embeddings[0])
-        copy(ours.target_embedding.tokens, self.embeddings[1])
-        copy(ours.output, self.dense)
-        for stack, layers in zip((ours.encoder, ours.decoder), self.stacks, strict=True):
-            for layer, theirs in zip(stack.layers, layers, strict=True):
-                for mine, other in zip(
-                    [layer.attention, *([layer.cross] if layer.has_source else [])],
-                    theirs.attentions,
-                    strict=True,
-                ):
-                    copy_attention(mine, other.W_q, other.W_k, other.W_v, other.W_o)
-                copy(layer.feed_forward.input, theirs.dense1)
-                copy(layer.feed_forward.output, theirs.dense2)
-                copy_norms(layer, theirs.addnorms)
-
-
-def post_norm(c: TransformerConfig) -> ScratchTransformer:
-    return ScratchTransformer(c, pre_norm=False, bias=False, scaled=False)
-
-
-def annotated(c: TransformerConfig) -> ScratchTransformer:
-    return ScratchTransformer(c, pre_norm=True, bias=True, scaled=True)
-
+post_norm = partial(ScratchTransformer, pre_norm=False, bias=(False, False), scaled=False)
+annotated = partial(ScratchTransformer, pre_norm=True, bias=(True, True), scaled=True)
+d2l = partial(ScratchTransformer, pre_norm=False, bias=(False, True), scaled=True)
 
 # Preset, network, vocabularies, parameters.
 TUTORIALS: list[tuple[str, Callable[[TransformerConfig], nn.Module], tuple[int, int], int]] = [
@@ -373,7 +295,7 @@ TUTORIALS: list[tuple[str, Callable[[TransformerConfig], nn.Module], tuple[int, 
     ("postnorm", post_norm, (100, 200), 31_744_200),
     ("bert", BertEncoder, (30_522, 30_522), 108_890_112),
     ("annotated", annotated, (1000, 1200), 45_880_496),
-    ("d2l", D2lTransformer, (184, 201), 60_937),
+    ("d2l", d2l, (184, 201), 60_937),
 ]
 EACH = pytest.mark.parametrize(
     ("name", "build", "words", "parameters"), TUTORIALS, ids=[name for name, *_ in TUTORIALS]
