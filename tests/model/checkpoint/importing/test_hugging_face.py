@@ -1,10 +1,12 @@
-"""An imported model of Hugging Face produces the tokens of its `generate`, greedy and by beam search."""
+"""An imported model of Hugging Face gives its logits and the tokens of its `generate`, by every search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+from torch.testing import assert_close
 from transformers import PreTrainedModel
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
@@ -13,6 +15,7 @@ from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import native_factory, torch_factory
 from model.native.binding import runnable_variants
+from model.network.transformer import Transformer
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.native_library import HAS_COMPILER
 
@@ -89,6 +92,18 @@ def engines(checkpoint: Checkpoint) -> dict[str, DecodingEngine]:
     return found
 
 
+@torch.inference_mode()
+def assert_same_logits(
+    ours: Transformer, theirs: PreTrainedModel, source_NS: Tensor, target_NT: Tensor
+) -> None:
+    expected = theirs(input_ids=source_NS, decoder_input_ids=target_NT).logits
+    found = ours(source_NS, target_NT)
+    is_produced_V = found[0, 0] > -1000  # the import rules other tokens out
+    assert is_produced_V.sum() > 30
+    produced = expected[..., : found.shape[-1]][..., is_produced_V]
+    assert_close(found[..., is_produced_V], produced, atol=1e-4, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("family", "config", "generation"), CASES)
 def test_tokens_are_those_of_generate(
     tmp_path: Path, family: Callable[..., PreTrainedModel], config: Values, generation: Values
@@ -97,7 +112,8 @@ def test_tokens_are_those_of_generate(
     model = family(folder, generation=generation, **config)
     import_model(folder, tmp_path / "imported")
     checkpoint = load_checkpoint(tmp_path / "imported")
-    sources = random_sources(checkpoint, 200)
+    sources = random_sources(checkpoint, 60)
+    assert_same_logits(checkpoint.network(), model, torch.tensor(sources[:1]), torch.tensor(sources[1:2]))
     start = checkpoint.tokenizer.target_prefix(*checkpoint.card.pairs[0])
     forced = {"forced_bos_token_id": start[0]} if start else {}
     for search in ({"strategy": "greedy"}, {}):
@@ -112,4 +128,4 @@ def test_tokens_are_those_of_generate(
             differing = [i for i, pair in enumerate(zip(ours, expected, strict=True)) if pair[0] != pair[1]]
             assert not differing, (name, search, len(differing), ours[differing[0]], expected[differing[0]])
         finished = sum(len(ids) < MAX_LENGTH for ids in theirs)
-        assert finished > 20
+        assert finished > 6
