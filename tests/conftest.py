@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.app.remote import Live
 
-# Else the assertions of what tests share would be left out under `python -O`.
+# So that the assertions of what tests share tell their values, too.
 pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__).parent.iterdir()))
 
 # Before torch is loaded: on a busy machine, threads that wait for each other make tiny work 50 times slower.
