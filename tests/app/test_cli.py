@@ -93,11 +93,6 @@ def test_variables_of_a_cluster_and_of_other_parts_are_not_unknown(name: str, va
     ("name", "value", "line"),
     [
         ("DRAGOMAN_SHORTLIST", "on", "must be off, as checkpoint {folder} has no shortlist"),
-        (
-            "DRAGOMAN_CHECKPOINT",
-            "{folder},{folder}",
-            "must be checkpoints of different names, but is 'tiny, tiny'",
-        ),
         ("DRAGOMAN_NATIVE", "sse", "must be one of auto, off,"),
     ],
 )

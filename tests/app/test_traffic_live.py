@@ -136,17 +136,16 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
         wait_for(lambda: len(json.loads(live.get("models"))) == 1)
 
 
-@pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.model", "config.json"])
-def test_a_damaged_checkpoint_never_becomes_ready(file: str, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_never_becomes_ready(tmp_path: Path) -> None:
     from tests.app.lifecycle.test_shutdown_live import started
 
     folder = shutil.copytree(EMBEDDED, tmp_path / "damaged")
-    content = (folder / file).read_bytes()
-    (folder / file).write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    content = (folder / "config.json").read_bytes()
+    (folder / "config.json").write_bytes(content[: len(content) // 2].ljust(len(content), b"\0"))
     with started(*REAL, DRAGOMAN_CHECKPOINT=str(folder)) as process:
         assert process.stderr is not None
         last = process.stderr.read().decode().splitlines()[-1]
         assert process.wait(timeout=60) == 1
     assert last.startswith("dragoman: ")
-    assert file in last
+    assert "config.json" in last
     assert "Traceback" not in last
