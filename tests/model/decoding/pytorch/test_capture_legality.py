@@ -41,12 +41,13 @@ SIZES = {"source_vocab_size", "target_vocab_size", "max_positions", *SMALL}
 
 
 def values_of(name: str, hint: object) -> list[dict[str, object]]:
-    """Networks with each value of a field of the configuration; none if it is only a size or an id."""
+    """Networks with each other value of a field of the configuration; none if it is only a size or an id."""
+    default = getattr(TransformerConfig, name, None)
     if name in ONLY_FOR_TRAINING or name in SIZES or name.endswith("_id"):
         return []
     if get_origin(hint) is Literal:
-        return [{name: value} for value in get_args(hint)]
-    return [{name: value} for value in (False, True)] if hint is bool else [OTHER_NUMBERS[name]]
+        return [{name: value} for value in get_args(hint) if value != default]
+    return [{name: not default}] if hint is bool else [OTHER_NUMBERS[name]]
 
 
 def small_presets() -> dict[str, dict[str, object]]:
