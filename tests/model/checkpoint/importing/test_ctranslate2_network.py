@@ -59,7 +59,7 @@ VARIANTS: Mapping[str, dict[str, object]] = {
     },
 }
 SEARCHES: Sequence[tuple[dict[str, object], dict[str, object]]] = [
-    ({"beam_size": 1}, {"strategy": "greedy"}),
+    ({"beam_size": 1, "length_penalty": 0}, {"strategy": "greedy"}),
     (
         {"beam_size": 4, "length_penalty": 0},
         {"strategy": "beam", "beam_size": 4, "length_penalty": 0.0, "stop": "first"},
@@ -69,6 +69,7 @@ SEARCHES: Sequence[tuple[dict[str, object], dict[str, object]]] = [
         {"strategy": "beam", "beam_size": 5, "length_penalty": 0.6, "stop": "count"},
     ),
 ]
+GREEDY = SEARCHES[:1]
 
 
 def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
@@ -88,8 +89,8 @@ def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
     return network, sides
 
 
-def assert_same_tokens(folder: Path, compute_type: str = "float32") -> None:
-    """Greedy and beam search give CTranslate2's tokens, for sentences of several lengths.
+def assert_same_tokens(folder: Path, searches: Sequence[tuple[dict[str, object], dict[str, object]]]) -> None:
+    """Searches give CTranslate2's tokens, greedy search its scores too, for sentences of several lengths.
 
     Sentences that a beam does not end are left out: at the limit, CTranslate2 ranks them among the finished.
     """
@@ -97,10 +98,10 @@ def assert_same_tokens(folder: Path, compute_type: str = "float32") -> None:
     source, target = sides.source.pieces, sides.target.pieces
     random = np.random.default_rng(0)
     texts = [[*(source[i] for i in random.integers(4, 29, n)), "</s>"] for n in LENGTHS]
-    translator = ctranslate2.Translator(str(folder), compute_type=compute_type, intra_threads=1)
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     common = {"max_decoding_length": STEPS, "min_decoding_length": 0}
-    for theirs, ours in SEARCHES:
-        expected = translator.translate_batch(texts, **common, **theirs)
+    for theirs, ours in searches:
+        expected = translator.translate_batch(texts, **common, **theirs, return_scores=True)
         limits = {"max_length": STEPS, "suppress_ids": list(sides.suppressed)}
         options = DecodeOptions.from_dict(limits | ours)
         requests = [DecodeRequest(tuple(map(source.index, text)), options) for text in texts]
@@ -109,11 +110,14 @@ def assert_same_tokens(folder: Path, compute_type: str = "float32") -> None:
         wanted = [result.hypotheses[0] for result in expected]
         compared = [i for i, text in enumerate(wanted) if len(text) < STEPS or ours["strategy"] == "greedy"]
         assert [found[i] for i in compared] == [wanted[i] for i in compared]
+        if ours["strategy"] == "greedy":
+            scores = [result[0].log_probability for result in results]
+            assert scores == pytest.approx([result.scores[0] for result in expected], abs=1e-3)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_every_variant_gives_the_tokens_of_ctranslate2(variant: Mapping[str, object], tmp_path: Path) -> None:
-    assert_same_tokens(save(random_spec(**variant), tmp_path / "model"))  # type: ignore[arg-type]
+    assert_same_tokens(save(random_spec(**variant), tmp_path / "model"), GREEDY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_every_variant_gives_the_tokens_of_ctranslate2(variant: Mapping[str, obj
 )
 def test_every_number_type_gives_the_tokens_of_ctranslate2(quantization: str, tmp_path: Path) -> None:
     spec = random_spec(tie=("source", "output"))
-    assert_same_tokens(save(spec, tmp_path / "model", quantization=quantization))
+    assert_same_tokens(save(spec, tmp_path / "model", quantization=quantization), GREEDY)
 
 
 def converted(model: PreTrainedModel, folder: Path) -> Path:
@@ -162,4 +166,4 @@ def converted(model: PreTrainedModel, folder: Path) -> Path:
 def test_converted_models_of_transformers_give_the_same_tokens(
     make: Callable[[Path], PreTrainedModel], tmp_path: Path
 ) -> None:
-    assert_same_tokens(converted(make(tmp_path), tmp_path / "converted"))
+    assert_same_tokens(converted(make(tmp_path), tmp_path / "converted"), SEARCHES)

@@ -2,12 +2,13 @@
 
 import json
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.decode_request import DecodeRequest
 from model.decoding.engine import DecodingEngine
@@ -49,34 +50,30 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def engine_of(folder: Path) -> DecodingEngine:
-    checkpoint = load_checkpoint(folder)
-    return engine_factory(checkpoint, device="cpu", precision="float32").make()
-
-
-@pytest.fixture(params=["pytorch", pytest.param("native", marks=needs_native)])
-def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each runner in turn."""
-    monkeypatch.setenv(ENVIRONMENT, "off" if request.param == "pytorch" else "auto")
-    return request.param
+def engines_of(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[DecodingEngine]:
+    """In PyTorch, and in the native library where there is one."""
+    for native in ("off", "auto"):
+        monkeypatch.setenv(ENVIRONMENT, native)
+        yield engine_factory(checkpoint, device="cpu", precision="float32").make()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_gives_marians_tokens(variant: str, runner: str, tmp_path: Path) -> None:
+def test_every_variant_gives_marians_tokens(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make(tmp_path / "enfr", **VARIANTS[variant])
     import_model(made.folder, tmp_path / "checkpoint")
     checkpoint = load_checkpoint(tmp_path / "checkpoint")
     assert checkpoint.card.pairs == (("en", "fr"),)
-    sources = made.sources()
+    sources = made.sources(8)
     assert [checkpoint.tokenizer.encode(made.source.decode(ids)) for ids in sources] == sources
-    options = checkpoint.card.options({"max_length": 30})
-    results = engine_of(tmp_path / "checkpoint").decode(
-        [DecodeRequest(tuple(ids), options) for ids in sources]
-    )
-    for ids, result in zip(sources, results, strict=True):
-        expected, log_prob = made.marian.translate(ids, max_length=30)
-        assert result[0].token_ids == tuple(each for each in expected if each != checkpoint.config.eos_id)
-        assert result[0].log_probability == pytest.approx(log_prob, abs=2e-4)
+    options = checkpoint.card.options({"max_length": 20})
+    marians = [made.marian.translate(ids, max_length=20) for ids in sources]
+    for engine in engines_of(checkpoint, monkeypatch):
+        results = engine.decode([DecodeRequest(tuple(ids), options) for ids in sources])
+        for (expected, log_prob), (best,) in zip(marians, results, strict=True):
+            assert best.token_ids == tuple(each for each in expected if each != checkpoint.config.eos_id)
+            assert best.log_probability == pytest.approx(log_prob, abs=2e-4)
 
 
 def test_int8_weights_stay_int8(tmp_path: Path) -> None:
@@ -131,15 +128,16 @@ def test_mozillas_model_translates(mozillas: Path) -> None:
     assert translator.translate("How are you today?", source="en", target="pt") == "Como você está hoje?"
 
 
-def test_mozillas_model_gives_marians_output(mozillas: Path, runner: str) -> None:
+def test_mozillas_model_gives_marians_output(mozillas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if EXPECTED not in os.environ:
         pytest.skip(f"{EXPECTED} does not name a file with Marian's output")
     expected = json.loads(Path(os.environ[EXPECTED]).read_text(encoding="utf-8"))
     checkpoint = load_checkpoint(mozillas)
     options = checkpoint.card.options({})
     sources = checkpoint.tokenizer.encode_batch([each["source"] for each in expected])
-    results = engine_of(mozillas).decode([DecodeRequest(tuple(ids), options) for ids in sources])
-    for each, (best, *_) in zip(expected, results, strict=True):
-        assert checkpoint.tokenizer.decode(best.token_ids) == each["text"]
-        assert list(best.token_ids) == each["ids"]
-        assert best.log_probability == pytest.approx(each["log_prob"], abs=2e-4)
+    for engine in engines_of(checkpoint, monkeypatch):
+        results = engine.decode([DecodeRequest(tuple(ids), options) for ids in sources])
+        for each, (best, *_) in zip(expected, results, strict=True):
+            assert checkpoint.tokenizer.decode(best.token_ids) == each["text"]
+            assert list(best.token_ids) == each["ids"]
+            assert best.log_probability == pytest.approx(each["log_prob"], abs=2e-4)
