@@ -5,10 +5,12 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import partial
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
@@ -107,9 +109,21 @@ def _front(settings: Settings) -> "FastAPI":
     return create_front(settings, partial(RayCluster, settings.ray_address))
 
 
+def _variables_of_file() -> dict[str, str | None]:
+    """Returns what `.env` sets; a line that cannot be read is refused, as its setting would be left out."""
+    file = Path(".env")
+    found = list(parse_stream(StringIO(file.read_text("utf-8") if file.is_file() else "")))
+    for each in found:
+        if each.error:
+            # Blank lines before it are part of it.
+            line = each.original.line + each.original.string.rstrip("\n").count("\n")
+            raise click.UsageError(f"line {line} of .env must be NAME=VALUE")
+    return {each.key: each.value for each in found if each.key}
+
+
 def _read_settings(options: dict[str, str]) -> Settings:
     try:
-        for source, variables in (("", os.environ), (" in .env", dotenv_values(".env"))):
+        for source, variables in (("", os.environ), (" in .env", _variables_of_file())):
             if unknown := unknown_variable(variables):
                 name, nearest = unknown
                 raise click.UsageError(f"{name}{source} is not a setting; the nearest is {nearest}")

@@ -54,6 +54,21 @@ def test_a_file_of_settings_that_is_no_text_is_named(tmp_path: Path, monkeypatch
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the file .env must be UTF-8")
 
 
+@pytest.mark.parametrize(
+    "line", ["DRAGOMAN_API_KEYS_FILE keys", "DRAGOMAN_API_KEYS_FILE: keys", "=5", 'A="1']
+)
+def test_a_line_of_the_file_of_settings_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    (tmp_path / ".env").write_text(f"# a comment\n\nexport OTHER='1'\n\n{line}\n")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(serve, ["--port", "x"])
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        "Error: line 5 of .env must be NAME=VALUE",
+    )
+
+
 @pytest.mark.parametrize("is_in_file", [False, True])
 def test_an_unknown_variable_stops_the_start_with_the_nearest_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_file: bool
