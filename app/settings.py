@@ -253,8 +253,12 @@ class AccessSettings(BaseModel):
     @field_validator("suggestions_file")
     @classmethod
     def _file(cls, path: Path | None) -> Path | None:
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        if path is None:
+            return None
+        if path.is_dir() or not path.parent.is_dir():
             raise ValueError("must name a file in an existing folder")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ValueError("must name a file that can be written")
         return path
 
     @field_validator("glossary_folder")

@@ -83,6 +83,20 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     assert "pattern" not in error["msg"]
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_file_that_cannot_be_written_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, exists: bool
+) -> None:
+    path = tmp_path / "suggestions"
+    if exists:
+        path.touch()
+    # For root, all files can be written.
+    denied = path if exists else tmp_path
+    monkeypatch.setattr("os.access", lambda place, mode: place != denied)
+    with pytest.raises(ValidationError, match="must name a file that can be written"):
+        Settings(_env_file=None, suggestions_file=path)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "taken"),
     [
