@@ -196,7 +196,9 @@ def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
                 raise _unknown_field(schema, each["loc"]) from None
         first = errors[0]
         field = _path(first["loc"])
-        raise RequestError("invalid_field", f"`{field}`: {_reason(first)}", field) from None
+        # A key with a lone surrogate has no name.
+        named = f"`{field}`: " if field else ""
+        raise RequestError("invalid_field", named + _reason(first), field) from None
 
 
 def _check_query(schema: type[BaseModel], query: bytes, max_items: int) -> None:

@@ -71,6 +71,7 @@ def assert_refused(response: httpx.Response, status: int) -> dict[str, str]:
     assert response.status_code == status, response.text
     assert len(response.content) <= 2048
     assert CANARY not in response.text
+    assert "None" not in response.text
     assert "/" not in response.json()["error"].replace("application/", "").replace("multipart/", "")
     body: dict[str, str] = response.json()
     assert body["request_id"] == response.headers["X-Request-ID"]
