@@ -39,7 +39,10 @@ _OPENING_QUOTES = rf"""(?<![^\s(\[{{])(?!""|'')[{_QUOTATION_MARKS}]+"""
 _MARK = rf"((?<![^\W_])[(\[{{]|{_OPENING_QUOTES}|(?<={_WORD_LETTER})[/—–])"
 """A mark after which a word may begin without a space: an opening one, or a slash or dash between words."""
 _MARK_BEFORE_WORD = re.compile(f"{_MARK}(?={_WORD_LETTER})")
-_MARK_BEFORE_SPACE = re.compile(f"{_MARK} (?={_WORD_LETTER})")
+# Networks that write spaces after marks also do it in scripts without spaces.
+_MARK_BEFORE_SPACE = re.compile(
+    rf"{_MARK} (?={_WORD_LETTER})|([(\[{{]|(?<=[^\W\d_])[/—–]) (?=[{UNSPACED_LETTERS}])"
+)
 _ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
 _SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -110,7 +113,7 @@ def space_after_marks(text: str) -> str:
 
 def no_space_after_marks(text: str) -> str:
     """Undoes `space_after_marks`; a space that the text had there is removed too."""
-    return _MARK_BEFORE_SPACE.sub(r"\1", text) if _MARKS.search(text) else text
+    return _MARK_BEFORE_SPACE.sub(r"\1\2", text) if _MARKS.search(text) else text
 
 
 def clean(text: str) -> str:

@@ -139,6 +139,11 @@ def test_other_words_and_marks_stay_as_they_are(text: str) -> None:
     assert no_space_after_marks(text) == text
 
 
+def test_spaces_behind_marks_are_removed_from_scripts_without_spaces_too() -> None:
+    text = "( 狗）在[ 早上] 他/ 她—谁；— 他 yes/ 是"
+    assert no_space_after_marks(text) == "(狗）在[早上] 他/她—谁；— 他 yes/是"
+
+
 @given(st.text("ab 1二.()[]{}\"'“”„‘‚/—–«»", max_size=30))
 def test_spaces_behind_marks_are_the_only_ones_that_come_and_go(text: str) -> None:
     without = no_space_after_marks(text)
