@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from model.errors import InputError
 from model.text.languages import UNSPACED_LETTER
-from model.text.normalisation import clean
+from model.text.normalisation import clean, no_space_after_marks
 
 if TYPE_CHECKING:
     from model.text.tokenizer import Tokenizer
@@ -40,8 +40,10 @@ class Term:
     is_glued: bool = False
 
     def count_in(self, translation: str) -> int:
-        """Returns how often a translation contains the translation of the term, in any casing."""
-        target, text = (" ".join(clean(each).lower().split()) for each in (self.target, translation))
+        """Returns how often a translation contains the translation of the term, in any casing and spacing."""
+        target, text = (
+            no_space_after_marks(" ".join(clean(each).lower().split())) for each in (self.target, translation)
+        )
         return text.count(target)
 
     def spellings(self, tokenizer: "Tokenizer") -> tuple[tuple[int, ...], ...]:

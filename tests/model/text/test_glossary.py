@@ -49,6 +49,10 @@ def test_casing_does_not_count_when_a_term_is_looked_for(translation: str) -> No
     assert Term("cat", "chat roux").count_in(translation) == 0
 
 
+def test_spaces_behind_marks_do_not_count_when_a_term_is_looked_for() -> None:
+    assert Term("cat", "chat/ félin").count_in("Le chat/félin.") == 1
+
+
 def test_a_translation_may_begin_a_word_with_or_without_a_capital_or_stand_behind_an_apostrophe(
     any_tokenizer: Tokenizer,
 ) -> None:
