@@ -203,14 +203,18 @@ def better_of(
     """
     if first.diagnosis is None or not result:
         return first
-    most = first.request.options.num_hypotheses
-    candidates = (
-        SentenceTranslation.of(first.sentence, first.target, request, result[i : i + most], first.tokenizer)
-        for i in range(len(result))
+    # To set tags takes long, and does not change the words.
+    plain = first.sentence._replace(tags=())
+    checked = (
+        SentenceTranslation.of(plain, first.target, request, [each], first.tokenizer) for each in result
     )
-    second = next((each for each in candidates if each.diagnosis is None), None)
-    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=second is not None)
-    return (second or first)._replace(diagnosis=diagnosis)
+    place = next((place for place, each in enumerate(checked) if each.diagnosis is None), None)
+    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=place is not None)
+    if place is None:
+        return first._replace(diagnosis=diagnosis)
+    best = result[place : place + first.request.options.num_hypotheses]
+    second = SentenceTranslation.of(first.sentence, first.target, request, best, first.tokenizer)
+    return second._replace(diagnosis=diagnosis)
 
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:

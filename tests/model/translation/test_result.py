@@ -2,12 +2,14 @@
 
 import dataclasses
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
+from model.text.tags import closing_tag, opening_tag, set_tags, without_tags
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request
 
@@ -142,6 +144,24 @@ def test_of_a_wide_beam_the_best_translation_with_its_brackets_is_given(
     assert sentence.texts == ("Merci (bien).",)
     assert sentence.diagnosis == Diagnosis("brackets", retried=True, kept=True)
     assert better_of(first, request, found[:1]).text == first.text
+
+
+@pytest.mark.parametrize(("beam_size", "wide"), [(4, 8), (12, 12)])
+def test_alternatives_follow_the_translation_with_its_brackets_and_alone_get_its_tags(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, beam_size: int, wide: int
+) -> None:
+    options = DecodeOptions(beam_size=beam_size, num_hypotheses=2)
+    source = f"{opening_tag(0)}Thank{closing_tag(0)} you (well)."
+    first = translated("Merci bien.", tokenizer, options, source_text=source)
+    request = second_request(first)
+    assert request is not None
+    assert request.options == DecodeOptions(beam_size=wide, num_hypotheses=wide)
+    texts = ("Merci bien).", "Merci (bien).", "Merci bien.", "Merci (b).")
+    tagged = Mock(wraps=set_tags)
+    monkeypatch.setattr("model.translation.result.set_tags", tagged)
+    sentence = better_of(first, request, [hypothesis(text, tokenizer) for text in texts])
+    assert tuple(without_tags(text)[0] for text in sentence.texts) == texts[1:3]
+    assert tagged.call_count == 2
 
 
 def test_a_term_of_a_glossary_may_be_in_another_script(tokenizer: Tokenizer) -> None:
