@@ -33,7 +33,7 @@ _BOOK_LANGUAGE = re.compile(r"(<dc:language(?:\s[^<>]*)?>)[^<>]*(?=</dc:language
 _BOOK_TAGS = re.compile(r"<(?:package|dc:title|ncx)(?=\s)[^<>]*>")
 # What a reader's library and menu show: the title of a book and the entries of its contents, not its author.
 _BOOK_LABELS = re.compile(
-    r"<(?:ncx:)?docAuthor(?=[\s>])(?:(?!docAuthor>).)*+"
+    r"<(?:ncx:)?docAuthor(?:\s[^<>]*)?(?<!/)>(?:(?!</(?:ncx:)?docAuthor).)*+"
     r"|(?P<tag><(?P<name>dc:title|(?:ncx:)?text)(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]+)(?=</(?P=name)\s*>)",
     re.DOTALL,
 )

@@ -100,7 +100,8 @@ def test_a_translated_page_and_book_name_their_language() -> None:
     )
     contents = (
         '<ncx xml:lang="en"><docTitle><text>one</text></docTitle><docAuthor><text>a</text></docAuthor>'
-        "<navLabel>\n<text>one</text></navLabel></ncx>"
+        "<docAuthor /><navLabel>\n<text>one</text></navLabel>"
+        "<ncx:docAuthor><ncx:text>a</ncx:text></ncx:docAuthor><ncx:text>one</ncx:text></ncx>"
     )
     book = archive(**{"a.opf": package, "a.ncx": contents, "a.xhtml": page})
     assert parts(shouted(".epub", book)) == {
