@@ -24,9 +24,9 @@ from model.errors import TextTooLongError
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
-# What of the client's own text an error may repeat.
 # What other services call the text to translate.
 _NAMES_OF_Q = frozenset(("text", "texts", "input", "inputs", "query", "sentence", "sentences"))
+# What of the client's own text an error may repeat.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 # Replaces what pydantic says in terms of Python.
 _REASONS = {
