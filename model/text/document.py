@@ -60,7 +60,7 @@ _SEPARATOR = re.compile(r"\s(?=[|•·]\s)(?![^()]{0,40}\))")
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
 _WORD_END = re.compile(r"\S(?=\s)")
 # What may begin a string to keep in which a sentence seems to end: code, a placeholder, a tag, a call, maths.
-_LONG_STRING = re.compile(r"[`{<\\]|\((?<=\w\()|\[\[|\$[^$]*\$")
+_LONG_STRING = re.compile(r"[`{<\\]|\((?<=[\w$]\()|\[\[|\$[^$]*\$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.\s+\Z")
