@@ -20,6 +20,7 @@ from model.cli.options import (
     setup_options,
 )
 from model.cli.output_files import STANDARD, ResumableOutput, is_file_of, written
+from model.text.formats.archives import ARCHIVES
 from model.text.formats.formats import FORMATTED, read_file
 from model.text.glossary import read_entries
 from model.translation.lines import LineForm, LineJob, TranslatedLines, read_lines
@@ -204,13 +205,15 @@ def _sampled(file: BinaryIO, form: LineForm, *, is_text: bool) -> tuple[Iterator
 
 
 def _require_output(output: Path, file: BinaryIO, suffix: str) -> None:
-    """Refuses a folder, the input itself, and another suffix than that of a formatted input."""
+    """Refuses a folder, the input itself, a suffix unlike a formatted input's, and text in an archive."""
     if output.is_dir():
         raise Misuse(f"--output must be a file, but {output} is a folder")
     if is_file_of(file, output):
         raise Misuse(f"--output must be another file than the input, but is {output}")
     if suffix and output.suffix.lower() != suffix:
         raise Misuse(f"--output must end in {suffix}, as FILE does, but is {output}")
+    if not suffix and output.suffix.lower() in ARCHIVES:
+        raise Misuse(f"--output must be text, as FILE is, but is {output}")
 
 
 def _corpus_job(

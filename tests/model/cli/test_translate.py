@@ -313,4 +313,6 @@ def test_the_output_has_the_format_of_the_file(run: Run, tmp_path: Path) -> None
     (tmp_path / "in.docx").write_text("Thank you.\n")
     result = run("translate", "-s", "en", "-t", "fr", tmp_path / "in.docx", "-o", tmp_path / "out.docx")
     assert (result.exit_code, result.stderr) == (1, "dragoman: `file` is not an archive, as its name says\n")
+    result = run("translate", "-s", "en", "-t", "fr", "-o", tmp_path / "out.docx", stdin="Thank you.\n")
+    assert (result.exit_code, "--output must be text" in result.stderr) == (2, True)
     assert not (tmp_path / "out.docx").exists()
