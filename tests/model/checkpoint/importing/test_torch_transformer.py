@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
 SPECIALS = ["<unk>", "<pad>", "<bos>", "<eos>"]
 SOURCE, TARGET = [*SPECIALS, *"abcdefghij "], [*SPECIALS, *"klmnopqrstu"]
-TEXTS = ["a", "bc", "cab", "jihg", "abcdefghij", "ddd", "ebe", "face", "cafe", "age", "big", "hag", "jade"]
+TEXTS = ["a", "bc", "cab", "jihg", "abcdefghij", "ddd"]
 PAD, BOS, EOS = 1, 2, 3
 LIMIT = 10
 
@@ -64,16 +64,20 @@ class Model(nn.Module):
 
 
 @torch.inference_mode()
-def greedy(model: Model, text: str, pieces: list[str]) -> str:
+def greedy(model: Model, text: str, pieces: list[str]) -> tuple[str, float]:
+    """The translation of a text, and its log-probability."""
+    total = 0.0
     source, target = [BOS, *(pieces.index(each) for each in text), EOS], [BOS]
     for _ in range(LIMIT):
-        logits = model(torch.tensor([source]), torch.tensor([target]))[0, -1]
-        logits[[PAD, BOS]] = -math.inf
-        token = int(logits.argmax())
+        log_probs = model(torch.tensor([source]), torch.tensor([target]))[0, -1].log_softmax(-1)
+        allowed = log_probs.clone()
+        allowed[[PAD, BOS]] = -math.inf
+        token = int(allowed.argmax())
+        total += float(log_probs[token])
         if token == EOS:
             break
         target.append(token)
-    return "".join(TARGET[token] for token in target[1:] if token >= len(SPECIALS))
+    return "".join(TARGET[token] for token in target[1:] if token >= len(SPECIALS)), total
 
 
 VARIANTS: Mapping[str, tuple[dict[str, object], dict[str, object]]] = {
@@ -100,24 +104,15 @@ def folder_of(model: Model, folder: Path, described: Mapping[str, object], *, sh
     return folder
 
 
-def lively(**options: object) -> Model:
-    """A random model whose translations differ, by the first seed that gives one."""
-    for seed in range(1, 100):
-        model = randomised(Model(**options), seed)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.mul_(4 if parameter.dim() == 2 else 1)
-        if len({greedy(model, text, TARGET) for text in ("k", "lm", "mno", "tsr", "pppp")}) > 3:
-            return model
-    raise AssertionError(options)
-
-
 @pytest.mark.parametrize(("options", "described"), VARIANTS.values(), ids=VARIANTS)
 def test_a_state_dict_translates_as_with_pytorch(
     options: dict[str, object], described: dict[str, object], tmp_path: Path
 ) -> None:
     shared = options.get("shared", False) is True
-    model = lively(**options)
+    model = randomised(Model(**options))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3 if parameter.dim() == 2 else 1)
     folder = folder_of(model, tmp_path / "my model", described, shared=shared)
     for path in (folder, folder / "model.safetensors"):
         found = recognise(path)
@@ -130,8 +125,9 @@ def test_a_state_dict_translates_as_with_pytorch(
     options_ = DecodeOptions(strategy="greedy", max_length=LIMIT)
     results = translator.translate(texts, source="en", target="fr", options=options_)
     expected = [greedy(model, text, TARGET if shared else SOURCE) for text in texts]
-    assert [result.text for result in results] == expected
-    assert len(set(expected)) > 2
+    assert [result.text for result in results] == [text for text, _ in expected]
+    scores = [result.sentences[0].best.log_probability for result in results]
+    assert scores == pytest.approx([score for _, score in expected], abs=1e-4)
 
 
 def test_tensors_with_other_names_are_described(tmp_path: Path) -> None:
