@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
-from pathlib import Path
 
 import pytest
 
-from tests.app.remote import DOUBLE, JSON, REAL, Live, running, wait_until_in_flight
+from tests.app.remote import JSON, Live, running, wait_until_in_flight
 
-ROOM = {"DRAGOMAN_MAX_QUEUED_TOKENS": "100000000", "DRAGOMAN_MAX_BATCH_TOKENS": "16"}
+ROOM = {"DRAGOMAN_WORKERS": "1", "DRAGOMAN_MAX_QUEUED_TOKENS": "100000000", "DRAGOMAN_MAX_BATCH_TOKENS": "16"}
 TEXTS, SENTENCES = 20, 150
 
 
@@ -37,12 +36,8 @@ def held(port: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
-def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    gate = tmp_path / "gate"
-    variables = {"DOUBLE_GATE": str(gate), "DRAGOMAN_WORKERS": "1", **ROOM}
+@pytest.mark.slow
+def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again() -> None:
     outcomes: list[object] = []
 
     def ask(live: Live, client: int) -> None:
@@ -51,10 +46,8 @@ def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again(
         except (OSError, HTTPException) as error:
             outcomes.append(type(error))
 
-    with running(command=command, **variables) as live:
-        gate.touch()
+    with running(real=True, **ROOM) as live:
         before = live.post(body_of("one two"), JSON)
-        gate.unlink()
         clients = [threading.Thread(target=ask, args=(live, client)) for client in range(8)]
         for client in clients:
             client.start()
@@ -64,7 +57,5 @@ def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again(
             client.join(timeout=60)
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
-    at_the_same = variables | {"DRAGOMAN_PORT": str(live.port)}
-    gate.touch()
-    with held(live.port), running(command=command, **at_the_same) as live:  # waits a minute at most
+    with held(live.port), running(real=True, DRAGOMAN_PORT=str(live.port), **ROOM) as live:
         assert live.post(body_of("one two"), JSON) == before
