@@ -1,21 +1,21 @@
 """`dragoman train`: options, one-line errors, signals; `dragoman report`."""
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from model.cli.train import nested, train_options
+from model.training.data.batches import Batch
+from model.training.optimisation.step import Update, Updater
 from model.training.run import open_run
 from model.training.train_config import TrainConfig
 from tests.model.cli.conftest import Run
 from tests.model.training.parallel_text import write_corpus
 from tests.model.training.several_processes import write_toml
 from tests.model.training.tiny_runs import tiny_run, tiny_values
-from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
+from tests.model.training.waiting import saved_step
 
 
 @pytest.fixture
@@ -26,16 +26,23 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "tiny.toml"
 
 
-@pytest.mark.slow
-def test_a_polite_signal_saves_first(config: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from model.cli import main; main()", "train", "--config", str(config)]
-    process = subprocess.Popen([*command, "--run.max-steps", "1000000"], stderr=subprocess.PIPE, text=True)
-    wait_for_step(process, tmp_path / "run", 5)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 1
-    assert errors.splitlines()[-1].startswith("dragoman: interrupted at step")
-    assert f"at step {saved_step(tmp_path / 'run')}, whose state is saved" in errors
+def test_a_polite_signal_saves_first(
+    run: Run, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test_process_group` sends one to a process."""
+
+    def update(self: Updater, step: int, batches: Sequence[Batch], **progress: float) -> Update:
+        if step == 7:
+            signal.raise_signal(signal.SIGTERM)
+        return work(self, step, batches, **progress)
+
+    work = Updater.update
+    monkeypatch.setattr(Updater, "update", update)
+    result = run("train", "--config", config)
+    assert result.exit_code == 1
+    assert saved_step(tmp_path / "run") == 7
+    last = "dragoman: interrupted at step 7, whose state is saved; continue with --resume"
+    assert result.stderr.splitlines()[-1] == last
 
 
 @pytest.mark.usefixtures("undrawn")

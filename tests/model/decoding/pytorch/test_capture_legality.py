@@ -107,7 +107,9 @@ def test_every_search_and_option(steps: Steps) -> None:
     network, asked = lively_network(), request(sentences(4)[0], max_length=4)
     prefix = dataclasses.replace(asked, prefix_ids=(5,))
     phrases = dataclasses.replace(asked, phrases=(((5, 6), (7,)),))
-    decode(static(network), network, [*many_requests(), prefix, phrases])
+    short = [dataclasses.replace(each.options, max_length=4) for each in many_requests()]
+    every = [dataclasses.replace(asked, options=options) for options in short]
+    decode(static(network), network, [*every, prefix, phrases])
     require_legal(steps)
 
 
