@@ -72,11 +72,7 @@ def test_the_service_and_the_commands_work(tiny_checkpoint: Path, tmp_path: Path
         (["train", "--config", str(ROOT / "examples" / "d2l.toml")], {}, "`dragoman train`"),
         (["export", "CHECKPOINT", "--format", "marian", "--output", "out"], {}, "`dragoman export`"),
         (["serve"], {"DRAGOMAN_DEVICE": "cuda"}, "the device cuda"),
-        (
-            ["serve"],
-            {"DRAGOMAN_NATIVE": "off"},
-            "the native library (DRAGOMAN_NATIVE is off)",
-        ),
+        (["serve"], {"DRAGOMAN_NATIVE": "off"}, "the native library (DRAGOMAN_NATIVE is off)"),
     ],
     ids=["train", "export", "cuda", "off"],
 )

@@ -91,10 +91,7 @@ def write_foreign_checkpoint(folder: Path) -> None:
     with TemporaryDirectory() as name:
         tokenizer = Path(name)
         write_tokenizer(
-            tokenizer,
-            settings,
-            models={"tokenizer.model": model},
-            vocabularies={"vocabulary.json": pieces},
+            tokenizer, settings, models={"tokenizer.model": model}, vocabularies={"vocabulary.json": pieces}
         )
         ids = {f"{special}_id": id_ for special, id_ in settings.special_ids.items()}
         config = tiny_config(Tokenizer.load(tokenizer), **ids, decoder_start_id=2)

@@ -24,10 +24,7 @@ def test_a_part_measures_what_is_predicted(name: str, monkeypatch: pytest.Monkey
         # Triton's interpreter is slow; test_kernel_check.py compares the kernels with PyTorch.
         monkeypatch.setattr("benchmarks.gpu.parts.require_agreement", lambda *_: None)
     figures = PARTS[name](DRY)
-    expected = {
-        "smoke": {"smoke.eager"},
-        "continuous": {"continuous.tokens", "continuous.alone_ms"},
-    }
+    expected = {"smoke": {"smoke.eager"}, "continuous": {"continuous.tokens", "continuous.alone_ms"}}
     assert expected.get(name, set()) <= figures.keys()
 
 

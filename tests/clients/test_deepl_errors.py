@@ -70,10 +70,7 @@ def test_languages_that_there_are_not(live: Live, source: str | None, target: st
 
 @pytest.mark.parametrize(
     ("texts", "options", "field"),
-    [
-        (["a"] * 51, {}, '"field":"text"'),
-        (["a", "b" * 10_001], {}, '"field":"text[1]"'),
-    ],
+    [(["a"] * 51, {}, '"field":"text"'), (["a", "b" * 10_001], {}, '"field":"text[1]"')],
 )
 def test_too_much_is_refused_with_its_place(
     live: Live, texts: list[str], options: dict[str, str], field: str

@@ -131,10 +131,7 @@ def test_a_malformed_line_locks_nobody_out_and_is_named(
             with pytest.raises(KeyInvalidError):
                 ring.identify("three")
     assert caplog.messages == ["the file of API keys is malformed; the keys read before stay valid"] * 2
-    assert [record.__dict__["reason"] for record in caplog.records] == [
-        f"{path}, line 2",
-        f"{path}, line 3",
-    ]
+    assert [record.__dict__["reason"] for record in caplog.records] == [f"{path}, line 2", f"{path}, line 3"]
     assert "sesame" not in caplog.text
     write_keys(tmp_path, bob="two")
     with pytest.raises(KeyInvalidError):

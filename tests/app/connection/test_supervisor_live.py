@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
-from tests.app.remote import (
-    REAL,
-    ROOT,
-    Live,
-    running,
-    wait_for,
-    wait_until_draining,
-    wait_until_in_flight,
-)
+from tests.app.remote import REAL, ROOT, Live, running, wait_for, wait_until_draining, wait_until_in_flight
 from tests.app.telemetry.test_accounting_live import scrape
 from tests.app.test_traffic_live import put, put_at_once, reloads, versions
 from tests.app.traffic import Traffic

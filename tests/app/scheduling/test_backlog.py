@@ -139,12 +139,7 @@ def test_nothing_remains_once_all_sentences_have_ended(actions: list[tuple[str, 
         backlog.give_back(each)
     for each in waiting:
         assert backlog.remove(each)
-    remains = (
-        backlog.tokens.of_client,
-        backlog._queues,
-        backlog._taken_rows,
-        backlog.row_limit._wanted,
-    )
+    remains = (backlog.tokens.of_client, backlog._queues, backlog._taken_rows, backlog.row_limit._wanted)
     assert remains == ({}, {}, {}, {})
 
 

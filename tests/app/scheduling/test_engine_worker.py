@@ -432,12 +432,7 @@ def dispatcher() -> Dispatcher:
 
 @pytest.fixture
 def worker(dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
-    return EngineWorker(
-        0,
-        dispatcher,
-        on_taken=heard.taken_jobs.append,
-        on_stepped=heard.stepped,
-    )
+    return EngineWorker(0, dispatcher, on_taken=heard.taken_jobs.append, on_stepped=heard.stepped)
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -58,9 +58,7 @@ def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: Order
 
 
 @given(LINES)
-def test_a_waiting_client_is_never_behind_by_more_than_one_item_of_each(
-    lines: dict[str, list[int]],
-) -> None:
+def test_a_waiting_client_is_never_behind_by_more_than_one_item_of_each(lines: dict[str, list[int]]) -> None:
     """Goyal et al., theorem 1, with equal weights."""
     queue = queue_of(*[Work(client, cost) for client, costs in lines.items() for cost in costs])
     served: Counter[str] = Counter()

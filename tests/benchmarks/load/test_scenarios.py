@@ -13,8 +13,7 @@ from benchmarks.load.__main__ import SCENARIOS
 from tests.app.remote import ROOT, Live
 
 pytestmark = pytest.mark.skipif(
-    find_spec("locust") is None,
-    reason="locust is not installed; the extra `load` brings it",
+    find_spec("locust") is None, reason="locust is not installed; the extra `load` brings it"
 )
 
 

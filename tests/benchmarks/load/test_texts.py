@@ -7,12 +7,7 @@ from benchmarks.load.texts import fault
 
 @pytest.mark.parametrize(
     ("text", "translated"),
-    [
-        ("one", "un"),
-        ("one\n\ntwo", "un\n\ndeux"),
-        (["one", "", "two"], ["un", "", "deux"]),
-        ([], []),
-    ],
+    [("one", "un"), ("one\n\ntwo", "un\n\ndeux"), (["one", "", "two"], ["un", "", "deux"]), ([], [])],
 )
 def test_a_good_answer_has_no_fault(text: str | list[str], translated: object) -> None:
     assert fault(text, translated) is None

@@ -26,12 +26,7 @@ class Double:
 async def translate(
     double: Double, sources: Sequence[tuple[list[str], int]], **limits: int
 ) -> list[list[str]]:
-    batcher = MicroBatcher(
-        double,
-        workers=1,
-        most=limits.get("most", 32),
-        seconds=0.01,
-    )
+    batcher = MicroBatcher(double, workers=1, most=limits.get("most", 32), seconds=0.01)
     running = asyncio.create_task(batcher.run())
     first = asyncio.create_task(batcher.translate(*sources[0]))
     while not double.calls:

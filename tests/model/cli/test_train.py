@@ -97,12 +97,7 @@ def test_options_take_the_shape_of_the_file() -> None:
     ],
 )
 def test_what_cannot_work_is_one_clear_line(
-    run: Run,
-    config: Path,
-    tmp_path: Path,
-    arguments: list[str],
-    line: str,
-    status: int,
+    run: Run, config: Path, tmp_path: Path, arguments: list[str], line: str, status: int
 ) -> None:
     (tmp_path / "empty.tsv").touch()
     names = {"corpora": "none.tsv", "directory": ".", "empty": "empty.tsv"}

@@ -8,13 +8,7 @@ import pytest
 import torch
 
 from model.decoding import device
-from model.decoding.device import (
-    available_cores,
-    every_device,
-    gpu_memory,
-    resolve_device,
-    resolve_precision,
-)
+from model.decoding.device import available_cores, every_device, gpu_memory, resolve_device, resolve_precision
 from model.errors import ConfigError
 
 

@@ -229,9 +229,7 @@ def test_any_options_equal_the_slow_reference(
             assert isinstance(result, DecodingError)
 
 
-def test_alignment_is_the_cross_attention_of_each_token_where_it_is_asked_for(
-    new_engine: NewEngine,
-) -> None:
+def test_alignment_is_the_cross_attention_of_each_token_where_it_is_asked_for(new_engine: NewEngine) -> None:
     network = lively_network()
     requests = [
         request(source, return_alignment=aligned, min_length=5, **options)

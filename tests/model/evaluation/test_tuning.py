@@ -7,10 +7,7 @@ from model.evaluation import HeldOut
 from model.evaluation.tuning import best_trial, searches, try_searches
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
-TEXTS = (
-    HeldOut("en", "fr", ("a", "b"), REFERENCES),
-    HeldOut("fr", "en", ("c", "d"), REFERENCES),
-)
+TEXTS = (HeldOut("en", "fr", ("a", "b"), REFERENCES), HeldOut("fr", "en", ("c", "d"), REFERENCES))
 
 
 def test_the_present_search_is_tried_first_and_each_one_once() -> None:

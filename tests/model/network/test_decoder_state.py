@@ -6,11 +6,7 @@ import torch
 from model.decoding.pytorch.batch_state import BatchState
 from model.decoding.pytorch.running_batch import SlotLengths
 from model.errors import TextTooLongError
-from model.network.decoder_state import (
-    ZERO_KV_SLOT,
-    DecoderState,
-    SlotTensors,
-)
+from model.network.decoder_state import ZERO_KV_SLOT, DecoderState, SlotTensors
 from model.network.transformer import Transformer
 from tests.model.decoding.slots import empty_state
 from tests.model.tiny_networks import ids, started, tiny_network

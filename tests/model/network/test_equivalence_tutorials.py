@@ -304,10 +304,7 @@ EACH = pytest.mark.parametrize(
 
 @EACH
 def test_the_preset_has_the_tutorials_parameters(
-    name: str,
-    build: Callable[[TransformerConfig], nn.Module],
-    words: tuple[int, int],
-    parameters: int,
+    name: str, build: Callable[[TransformerConfig], nn.Module], words: tuple[int, int], parameters: int
 ) -> None:
     config = preset(name, source_vocab_size=words[0], target_vocab_size=words[1])
     assert count_parameters(parameter_shapes(config)) == parameters
@@ -318,10 +315,7 @@ def test_the_preset_has_the_tutorials_parameters(
 @EACH
 @torch.inference_mode()
 def test_the_tutorials_weights_give_its_outputs(
-    name: str,
-    build: Callable[[TransformerConfig], nn.Module],
-    words: tuple[int, int],
-    parameters: int,
+    name: str, build: Callable[[TransformerConfig], nn.Module], words: tuple[int, int], parameters: int
 ) -> None:
     shallow = {"num_encoder_layers": 2} | ({} if name == "bert" else {"num_decoder_layers": 2})
     vocabulary = {"source_vocab_size": min(words[0], 1024), "target_vocab_size": min(words[1], 1024)}

@@ -112,11 +112,7 @@ def _fairseq(folder: Path, model: bytes, tags: dict[str, str], others: Sequence[
     """Writes our tokenizer with ids in fairseq's order, and returns the pieces."""
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(model)[3:], *others]
     settings = TokenizerSettings(
-        tags=tags,
-        special_ids=FAIRSEQ,
-        source_begin=("{source}",),
-        target_begin=("{target}",),
-        prepare="none",
+        tags=tags, special_ids=FAIRSEQ, source_begin=("{source}",), target_begin=("{target}",), prepare="none"
     )
     vocabularies = {"vocabulary.json": pieces}
     write_tokenizer(folder, settings, models={"tokenizer.model": model}, vocabularies=vocabularies)

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.detection import (
-    Detection,
-    LanguageDetector,
-    _neighbour_words,
-    reweighted,
-    usable_language,
-)
+from model.text.detection import Detection, LanguageDetector, _neighbour_words, reweighted, usable_language
 
 WORDS = {
     "en": "Hello|Hi|Good morning|Goodbye|Thanks|Please|Sorry|Yes|Cancel|Save|Delete|Sign in|Log out|Send"
@@ -239,11 +233,7 @@ def test_languages_keep_the_codes_they_were_given() -> None:
     detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
     assert [
         detector.detect(text)[0].language for text in ("你好吗？", "How are you?", "Hvordan går det?")
-    ] == [
-        "zh-Hans",
-        "en-GB",
-        "no",
-    ]
+    ] == ["zh-Hans", "en-GB", "no"]
 
 
 def test_a_single_language_is_certain_where_there_are_letters() -> None:

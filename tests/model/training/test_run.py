@@ -222,12 +222,7 @@ def with_position(text: str) -> str:
             {"state/state.json": with_position},
             r"the run's state \S+/state is of another layout: .*'pace'",
         ),
-        (
-            True,
-            {},
-            {"config.json": lambda _: "{"},
-            r"cannot resume: \S+/config\.json, .* cannot be read",
-        ),
+        (True, {}, {"config.json": lambda _: "{"}, r"cannot resume: \S+/config\.json, .* cannot be read"),
     ],
     ids=["not asked to", "another configuration", "another layout", "a damaged configuration"],
 )

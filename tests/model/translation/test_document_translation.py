@@ -13,12 +13,7 @@ from model.errors import ConfigError, DecodingError, TextTooLongError, Unsupport
 from model.text.tags import closing_tag, opening_tag
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation as Document
-from model.translation.document_translation import (
-    rebuild_all,
-    resolve_pair,
-    sentences_of,
-    with_alternatives,
-)
+from model.translation.document_translation import rebuild_all, resolve_pair, sentences_of, with_alternatives
 from model.translation.result import Translation
 from tests.tiny import tiny_card
 

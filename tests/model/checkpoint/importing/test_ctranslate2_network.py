@@ -13,11 +13,7 @@ from transformers import PreTrainedModel
 
 from model.checkpoint.importing.formats.ctranslate2_folder import read_pieces
 from model.checkpoint.importing.formats.ctranslate2_network import BinaryModel, Network
-from model.checkpoint.importing.vocabulary import (
-    SpecialTokens,
-    Vocabularies,
-    arrange,
-)
+from model.checkpoint.importing.vocabulary import SpecialTokens, Vocabularies, arrange
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_engine
 from model.network.transformer import Transformer

@@ -32,10 +32,7 @@ def test_which_slots_are_done_and_how_long_the_others_are() -> None:
 
 def test_each_sentence_gets_exactly_what_it_may_need() -> None:
     allocator = KvAllocator(100)
-    sentences = [
-        admitted(length=5, beam_size=2, max_length=6),
-        admitted(length=2, beam_size=2, max_length=9),
-    ]
+    sentences = [admitted(length=5, beam_size=2, max_length=6), admitted(length=2, beam_size=2, max_length=9)]
     target_kv_NKC, source_kv_NS = map(torch.tensor, allocator.allocate(sentences, 10, 5))
     assert (tuple(target_kv_NKC.shape), tuple(source_kv_NS.shape)) == ((2, 2, 10), (2, 5))
     for slot, sentence in enumerate(sentences):

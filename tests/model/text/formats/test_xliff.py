@@ -114,8 +114,7 @@ def test_sentences_continue_over_elements_within_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"<html></html>", b"<!-- <xliff> -->", b"<xliff>\xff", b"<xliff", FIRST.encode()[:-10]],
+    "content", [b"", b"<html></html>", b"<!-- <xliff> -->", b"<xliff>\xff", b"<xliff", FIRST.encode()[:-10]]
 )
 def test_other_files_are_refused(content: bytes) -> None:
     with pytest.raises(FileError):

@@ -134,8 +134,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes,
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.tsv", TSV), ("a.tsv.gz", TSV.rstrip()), ("a.jsonl", JSON_LISTS)],
+    ("name", "text"), [("a.tsv", TSV), ("a.tsv.gz", TSV.rstrip()), ("a.jsonl", JSON_LISTS)]
 )
 def test_lines_that_end_in_carriage_returns_are_named(tmp_path: Path, name: str, text: str) -> None:
     path = written(tmp_path / name, text.replace("\n", "\r", 1))

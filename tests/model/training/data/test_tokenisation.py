@@ -85,11 +85,7 @@ def test_small_weights_alone_lose_no_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("languages", [["en", "fr"], ["fr"]])
 def test_a_direction_is_as_if_it_were_tokenised_alone(
-    corpus: CorpusConfig,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    shared: bool,
-    languages: list[str],
+    corpus: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, languages: list[str]
 ) -> None:
     """With tags and without."""
     tokenizer = tokenizer_of(corpus, tmp_path / "other", languages=languages, shared=shared)

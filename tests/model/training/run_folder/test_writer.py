@@ -8,12 +8,7 @@ import torch
 
 from model.training.run_folder import writer
 from model.training.run_folder.state import Position
-from model.training.run_folder.writer import (
-    CheckpointRetention,
-    RunDescription,
-    code_version,
-    describe_data,
-)
+from model.training.run_folder.writer import CheckpointRetention, RunDescription, code_version, describe_data
 from tests.model.training.tiny_runs import tiny_run
 
 CPU = torch.device("cpu")
@@ -77,8 +72,7 @@ def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
     samples = {"en-fr": {"bleu": 30.0, "bleu_signature": "s", "samples": [{"source": "secret sentence"}]}}
     description = RunDescription(config=config, data={"train": describe_data(config.corpora)}, device=CPU)
     described = description.provenance(
-        Position(step=7, epoch=1.5, tokens=900, seconds=12.34),
-        scores={"bleu": 30.0, "directions": samples},
+        Position(step=7, epoch=1.5, tokens=900, seconds=12.34), scores={"bleu": 30.0, "directions": samples}
     )
     text = json.dumps(described)
     assert str(tmp_path.parent) not in text

@@ -13,9 +13,7 @@ from tests.model.decoding.slots import CONFIG, CPU, admitted, option_rows
 
 
 def forbidden(
-    *sentences: Sentence,
-    config: TransformerConfig = CONFIG,
-    never_produced: Sequence[int] = (),
+    *sentences: Sentence, config: TransformerConfig = CONFIG, never_produced: Sequence[int] = ()
 ) -> set[int]:
     """The tokens that the last of some sentences, which have one slot in turn, may not begin with."""
     constraints, slots_N = Constraints(1, 16, config, CPU, never_produced), torch.tensor([0])

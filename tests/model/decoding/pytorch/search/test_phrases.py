@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from model.decoding.pytorch.search.phrases import (
-    COST_OF_PLACE,
-    ERROR_OF_TOKEN,
-    prune,
-)
+from model.decoding.pytorch.search.phrases import COST_OF_PLACE, ERROR_OF_TOKEN, prune
 
 
 def left(estimates: list[float], missing: list[int], most: int, size: int) -> list[int]:

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 
 from model.text.normalisation import clean
 from model.training.data.augmentation.alterations import SentenceContext, with_synthetic_entity
-from model.training.data.augmentation.synthetic_entities import (
-    ANYTHING,
-    FIGURES,
-    THINGS,
-    MakeEntity,
-    name,
-)
+from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURES, THINGS, MakeEntity, name
 from model.training.data.corpus import SentencePair
 
 SEEDS = st.integers(0, 2**32)
