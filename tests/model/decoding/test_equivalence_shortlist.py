@@ -74,17 +74,16 @@ def static_runner(network: Transformer) -> StaticRunner:
     return StaticRunner(network, "cpu", max_rows=64, widths=(1, 4), capacity=256)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("new_runner", [torch_runner, static_runner, *VARIANTS])
 def test_every_strategy_produces_only_its_candidates(
-    new_runner: Callable[[Transformer], Runner] | str, seed: int
+    new_runner: Callable[[Transformer], Runner] | str,
 ) -> None:
-    network = lively_network(seed)
+    network = lively_network(1)
     if isinstance(new_runner, str):
         runner: Runner = native_runner(network, native_library(new_runner))
     else:
         runner = new_runner(network)
-    batch = admitted(network, many_requests(seed), seed)
+    batch = admitted(network, many_requests(1))
     for sentence, result in zip(batch, decode(runner, batch), strict=True):
         assert_same(result, reference_result(network, sentence))
 

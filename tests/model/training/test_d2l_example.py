@@ -59,6 +59,7 @@ def test_every_word_that_is_tested_is_frequent_enough_to_be_known(side: int) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_the_four_sentences_come_out_as_their_references(tmp_path: Path) -> None:
     """Half of the example's epochs are enough here, since the learning rate falls meanwhile."""
     shorter = ["--run.max-epochs", "40", "--schedule.form", "cosine", "--schedule.total-steps", "400"]
