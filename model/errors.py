@@ -7,6 +7,7 @@
     │   │   └── ForeignTextError     a text in a language that was detected
     │   └── TextTooLongError
     ├── CheckpointError              a folder that is incomplete, corrupt or of another shape
+    │   └── ReplacedCheckpointError  a folder that holds another checkpoint than it did
     ├── TokenizerError               a tokenizer that is missing, unreadable or contradicts itself
     ├── DecodingError                a sentence that could not be decoded
     │   └── NotFiniteError           the network's output is not a number
@@ -101,6 +102,10 @@ class CheckpointError(TranslationError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(map(str.strip, message.splitlines())))
+
+
+class ReplacedCheckpointError(CheckpointError):
+    """A checkpoint folder that was replaced since it was listed."""
 
 
 class TokenizerError(TranslationError):

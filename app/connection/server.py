@@ -122,18 +122,12 @@ class Server(uvicorn.Server):
         """Returns whether to stop listening; uvicorn asks ten times a second."""
         if self._is_reload_due:
             self._is_reload_due = False
-            self._request_reload()
+            self._context.request_reload()
         self._limit.close_idle(_IDLE_SECONDS)
         if self._process is not None:
             self._beat(self._process)
         is_over = self._context.lifecycle.phase is Phase.FAILED or self._shutdown.is_over()
         return await super().on_tick(counter) or is_over
-
-    def _request_reload(self) -> None:
-        if self._process is None:
-            self._context.lifecycle.reload_requested.set()
-        else:
-            self._process.request_reload()
 
     def _beat(self, process: ServiceProcess) -> None:
         """Tell the other processes how this one is, and do what the supervisor asks for."""

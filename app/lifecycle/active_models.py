@@ -106,6 +106,7 @@ class ActiveModels:
             idle_seconds=settings.model_idle_seconds,
             wait_until_unused=scheduler.wait_until_unused,
             agree=self._agree,
+            list_again=context.request_reload,
         )
         await registry.update()
         self._running = registry, scheduler

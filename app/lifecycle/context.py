@@ -90,6 +90,13 @@ class Context:
         self._service = service
         self.lifecycle.become_ready()
 
+    def request_reload(self) -> None:
+        """Have the checkpoints loaded again, by all processes that serve together."""
+        if self.process is None:
+            self.lifecycle.reload_requested.set()
+        else:
+            self.process.request_reload()
+
     @property
     def service(self) -> TranslationService:
         """The service of the active models.

@@ -24,7 +24,7 @@ from model.decoding.device import (
 )
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import MOST_GPU_POSITIONS, EngineFactory, engine_factory, gpu_state_bytes
-from model.errors import CheckpointError, ConfigError, NativeError
+from model.errors import ConfigError, NativeError, ReplacedCheckpointError
 from model.native.binding import load_library
 from model.native.shared_weights import SharedMemory, SharedWeights
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
@@ -121,7 +121,7 @@ class EngineBackend:
         """Verifies a listed checkpoint and reads it for each device; packed weights are not read."""
         checkpoint = load_checkpoint(model.folder, with_weights=memory is None or not memory.is_packed)
         if checkpoint.checksum != model.checksum:
-            raise CheckpointError(f"checkpoint {model.folder} has changed since it was listed")
+            raise ReplacedCheckpointError(f"checkpoint {model.folder} has changed since it was listed")
         if not model.self_test:
             # It may still be sound: from an older release, or of languages without self-test sentences.
             logger.info("no self-test sentences to verify with", extra={"model": model.card.name})

@@ -20,7 +20,7 @@ from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
-from model.errors import ConfigError, TextTooLongError
+from model.errors import ConfigError, ReplacedCheckpointError, TextTooLongError
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +81,7 @@ class ModelRegistry:
         idle_seconds: Seconds that a model is kept without a request; 0 keeps it.
         wait_until_unused: Blocks until no worker uses the engines of a model.
         agree: Is told the models before they replace those that were listed; raises to leave them.
+        list_again: Is called when a model was replaced since it was listed, and so cannot be loaded.
 
     Attributes:
         models: All models, the preferred one of a language pair first.
@@ -96,6 +97,7 @@ class ModelRegistry:
         idle_seconds: float,
         wait_until_unused: Callable[[Model], None],
         agree: Callable[[Sequence[Model]], Awaitable[None]],
+        list_again: Callable[[], None],
     ) -> None:
         self.models: tuple[Model, ...] = ()
         self._backend = backend
@@ -105,6 +107,7 @@ class ModelRegistry:
         self._idle_seconds = idle_seconds
         self._wait_until_unused = wait_until_unused
         self._agree = agree
+        self._list_again = list_again
         self._entries: dict[Model, _Entry] = {}
         self._waiting: list[_Waiter] = []
         self._slots = asyncio.Semaphore(_PARALLEL_LOADS)
@@ -311,6 +314,8 @@ class ModelRegistry:
             self._metrics.count_load("failed")
             reason = {"model": name, "retry_seconds": pause, **describe_failure(failure)}
             logger.error("the model could not be loaded", extra=reason)
+            if isinstance(failure, ReplacedCheckpointError):
+                self._list_again()
         else:
             self._attach(entry, loaded)
         finally:

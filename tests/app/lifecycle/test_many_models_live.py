@@ -141,6 +141,22 @@ def test_a_damaged_model_is_refused_and_served_once_it_is_whole(many: Live, fold
     wait_for(lambda: ask(many, "hh")[0] == 200)
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_model_that_was_replaced_before_its_first_request_is_listed_again(
+    tiny_checkpoint: Path, tmp_path: Path, processes: str
+) -> None:
+    add(tiny_checkpoint, tmp_path, "aa")
+    variables = {"DRAGOMAN_PINNED_MODELS": "none", "DRAGOMAN_PROCESSES": processes}
+    with running(
+        real=True, DRAGOMAN_CHECKPOINT=str(tmp_path), DRAGOMAN_WATCH_SECONDS="0", **variables
+    ) as live:
+        other = altered(tmp_path / "aa", tmp_path / ".other", version="2")
+        shutil.rmtree(tmp_path / "aa")
+        other.rename(tmp_path / "aa")
+        wait_for(lambda: ask(live, "aa")[0] == 200)
+        assert str(ask(live, "aa")[1]["model_version"]).startswith("2+")
+
+
 def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> None:
     def outcome(code: str) -> int:
         try:

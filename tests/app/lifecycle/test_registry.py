@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from unittest.mock import Mock
 
 import pytest
 
@@ -70,6 +71,7 @@ async def registry_of(
         idle_seconds=idle_seconds,
         wait_until_unused=lambda _: None,
         agree=agree,
+        list_again=Mock(),
     )
     await registry.update()
     try:
