@@ -102,7 +102,9 @@ def test_each_mark_gets_a_space_before_it(text: str, expected: str) -> None:
     ("text", "spaced"),
     [
         ("Milk (two litres) [fresh], {cold}.", "Milk ( two litres) [ fresh], { cold}."),
+        ("{cold}", "{ cold}"),
         ('("Two") "(two)"', '(" Two") "( two)"'),
+        ("_(two)_ [\"two\"] {'two'}", "_( two)_ [\" two\"] {' two'}"),
         ("He said \"good morning\" and 'bye'.", "He said \" good morning\" and ' bye'."),
         ("“Two?” „Ja!“ ‘yes’ ‚nein‘", "“ Two?” „ Ja!“ ‘ yes’ ‚ nein‘"),
         ("\"I like 'cats'\" and \"'dogs'\" too", "\" I like ' cats'\" and \"' dogs'\" too"),
@@ -120,13 +122,23 @@ def test_words_behind_marks_get_a_space_which_is_removed_again(text: str, spaced
 @pytest.mark.parametrize(
     "text",
     [
-        *("f(x), word(s)", "(12 apples)", "24/7", "1–2", "It's the dogs' bowl.", 'a 5" nail', "Ja!“ Er"),
+        *(
+            "f(x), word(s)",
+            "(12 apples)",
+            "24/7",
+            "60/hour",
+            "1–2",
+            "It's the dogs' bowl.",
+            'a 5" nail',
+            "Ja!“ Er",
+        ),
         *(
             "（two）",
             "(二升)",
             "“好”",
             "yes / no",
             'the name "" is empty',
+            "the ''two'' words",
             "- two",
             "• two",
             "«Dos» « deux »",

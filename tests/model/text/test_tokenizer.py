@@ -233,6 +233,8 @@ def test_words_behind_marks_have_their_usual_pieces(train_model: TrainModel, tmp
         ids = tokenizer.encode(text, target_language="fr")
         assert "".join(tokenizer.source_pieces(ids)).count("▁station") == (5 if is_spaced else 2)
         assert tokenizer.decode(tokenizer.encode_target(text)) == text
+        spaced = tokenizer.decode(tokenizer.encode_target("station/ station"))
+        assert spaced == ("station/station" if is_spaced else "station/ station")
 
 
 @pytest.mark.parametrize(
