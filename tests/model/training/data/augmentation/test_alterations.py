@@ -89,7 +89,7 @@ def test_what_does_not_end_is_not_joined() -> None:
 QUOTED = [
     SentencePair("You can come in.", "Sie können herein."),
     SentencePair("Can you see Tom?", "Siehst du Tom?"),
-    SentencePair("He can't.", "Er kann nicht, er sieht nicht."),
+    SentencePair("He can't.", "Er kann nicht, er sieht sie nicht."),
 ]
 
 
@@ -121,8 +121,8 @@ def test_marks_enclose_a_pair_on_both_sides_as_its_languages_write_them() -> Non
 
 def test_capitals_within_marks_are_kept_for_names_nouns_and_the_formal_you() -> None:
     copies = punctuated_copies(QUOTED[2], context(QUOTED, "en", "de"))
-    assert ("He can't (you can come in).", "Er kann nicht, er sieht nicht (Sie können herein).") in copies
-    assert ("He can't (can you see Tom?).", "Er kann nicht, er sieht nicht (Siehst du Tom?).") in copies
+    assert ("He can't (you can come in).", "Er kann nicht, er sieht sie nicht (Sie können herein).") in copies
+    assert ("He can't (can you see Tom?).", "Er kann nicht, er sieht sie nicht (Siehst du Tom?).") in copies
 
 
 def test_single_words_are_joined_by_a_slash() -> None:
@@ -136,6 +136,9 @@ def test_long_text_and_text_with_such_marks_is_not_enclosed() -> None:
     for unfit in ("A (b).", "Say «a».", "a" * 101):
         here = context([SentencePair("Yes.", unfit)], "en", "de")
         assert punctuated_copies(SentencePair('Go "now".', "Los."), here) == {None}
+    here = context([SentencePair("Yes.", "a" * 100)], "en", "de")
+    copies = punctuated_copies(SentencePair('Go "now".', "Los."), here)
+    assert ('Go "now" (Yes).', f"Los ({'a' * 100}).") in copies
 
 
 def _cut(text: str, known: list[str]) -> list[str]:
