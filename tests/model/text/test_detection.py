@@ -222,6 +222,9 @@ def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetec
         ("日本語を勉強する学生", "ja"),
         ("我喜欢喝茶。", "zh"),
         ("我们昨天在银座の餐厅吃了晚饭", "zh"),
+        ("お茶の木", "ja"),
+        ("奈雪の茶", "zh"),
+        ("我の朋友の家在北京", "zh"),
         ("Thanks ありがとう", "en"),
     ],
 )

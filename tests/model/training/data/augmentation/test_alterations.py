@@ -130,6 +130,8 @@ def test_single_words_are_joined_by_a_slash() -> None:
         SentencePair("Wife", "Frau"), context([SentencePair("man", "Mann")], "en", "de")
     )
     assert copies == {("Wife/man", "Frau/Mann")}
+    beside = punctuated_copies(SentencePair("Wife", "Frau"), context([QUOTED[0]], "en", "de"))
+    assert not any("/" in copy.source for copy in beside if copy)
 
 
 def test_long_text_and_text_with_such_marks_is_not_enclosed() -> None:
@@ -139,6 +141,21 @@ def test_long_text_and_text_with_such_marks_is_not_enclosed() -> None:
     here = context([SentencePair("Yes.", "a" * 100)], "en", "de")
     copies = punctuated_copies(SentencePair('Go "now".', "Los."), here)
     assert ('Go "now" (Yes).', f"Los ({'a' * 100}).") in copies
+
+
+def test_a_pair_beside_a_long_one_is_enclosed_itself() -> None:
+    here = context([SentencePair("Yes.", "a" * 101)], "en", "fr")
+    assert punctuated_copies(SentencePair("He can.", "Il peut."), here) == {
+        None,
+        ("(He can.)", "(Il peut.)"),
+        ('"He can."', '"Il peut."'),
+        ("“He can.”", "« Il peut. »"),
+    }
+
+
+def test_words_without_spaces_between_them_are_not_joined_by_a_slash() -> None:
+    here = context([SentencePair("Run!", "跑！")], "en", "zh")
+    assert not any("/" in copy.source for copy in punctuated_copies(CHINESE[2], here) if copy)
 
 
 def _cut(text: str, known: list[str]) -> list[str]:
