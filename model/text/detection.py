@@ -150,7 +150,7 @@ class LanguageDetector:
         letter = _LETTER.search(text)
         sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
         own = _language_of_script(sample)
-        if not own and self._knows_scripts and _is_japanese(sample):
+        if self._knows_scripts and _is_japanese(sample):
             own = "ja"
         confidences = self._confidences(sample) if letter and not own else {}
         if reader and len(sample) <= _SHORT:

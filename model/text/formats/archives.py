@@ -197,7 +197,7 @@ class _Paragraph:
                 yield current if is_inside else self._next(current, looks[-1]), text
             position, current, is_inside = mark.end(), following, mark[1] is not None
             if is_inside:
-                looks.append(looks[-1] if self.runs[current].is_kept else self.runs[current].look)
+                looks.append(self.runs[current].look)
             elif len(looks) > 1:
                 looks.pop()
         yield self._next(current, main), markup[position:]
