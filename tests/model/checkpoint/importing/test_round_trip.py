@@ -1,5 +1,6 @@
 """What is exported and imported again, or imported and exported, translates as before."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,12 +34,14 @@ def own(request: pytest.FixtureRequest, tiny_checkpoint: Path, tmp_path: Path) -
     checkpoint = load_checkpoint(tiny_checkpoint)
     if request.param == "marian":
         config = replace(checkpoint.config, norm_position="post", final_norm=False, output_bias=True)
+        tokenizer = shutil.copytree(checkpoint.folder, tmp_path / "tokenizer")
+        replace(checkpoint.tokenizer.settings, space_after_marks=True).save(tokenizer)
         save_checkpoint(
             tmp_path / "own",
             config=config,
             weights=randomised(Transformer(config)).state_dict(),
             card=checkpoint.card,
-            tokenizer_folder=checkpoint.folder,
+            tokenizer_folder=tokenizer,
             provenance={},
         )
         checkpoint = load_checkpoint(tmp_path / "own")
@@ -51,7 +54,10 @@ def test_an_export_comes_back(own: tuple[str, Checkpoint], tmp_path: Path) -> No
     import_model(tmp_path / "exported", tmp_path / "imported")
     after = load_checkpoint(tmp_path / "imported")
     assert set(after.card.pairs) == set(before.card.pairs)
-    texts = [*(text for pair in PHRASES for text in pair), "It’s LATE\u2026", "Œuvre"]
+    texts = [*(text for pair in PHRASES for text in pair), "It’s LATE\u2026", "Œuvre", "The (cat)"]
+    is_spaced = before.tokenizer.settings.space_after_marks
+    assert after.tokenizer.settings.space_after_marks is is_spaced is (architecture == "marian")
+    assert ("a slash or a dash" in (tmp_path / "exported" / "README.md").read_text()) is is_spaced
     sources = [before.tokenizer.encode(text, target_language="fr") for text in texts]
     assert [after.tokenizer.encode(text, target_language="fr") for text in texts] == sources
     found = tokens(before, sources)

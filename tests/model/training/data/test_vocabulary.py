@@ -47,6 +47,10 @@ def test_subwords_come_back_as_text(tmp_path: Path, kind: str, shared: bool) -> 
     assert contents(tmp_path).keys() == set(tokenizer.model_files) | {"tokenizer.json"}
 
 
+def test_words_behind_marks_are_learnt_with_a_space(tmp_path: Path) -> None:
+    assert trained(tmp_path, space_after_marks=True).settings.space_after_marks
+
+
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_separate_vocabularies_may_differ_in_size(tmp_path: Path, kind: str) -> None:
     tokenizer = trained(tmp_path, kind=kind, shared=False, size=60, target_size=70)
