@@ -252,6 +252,7 @@ async def test_null_stands_for_a_field_that_is_not_sent(client: httpx.AsyncClien
     ("path", "fields", "field", "message"),
     [
         ("/translate", {"text": "Hi"}, "text", "the request has no field `text`; did you mean `q`?"),
+        ("/v2/translate", {"input": "a"}, "input", "the request has no field `input`"),
         ("/translate", {"sorce": "en"}, "sorce", "the request has no field `sorce`; did you mean `source`?"),
         (
             "/translate",

@@ -223,6 +223,7 @@ def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetec
         ("我喜欢喝茶。", "zh"),
         ("我们昨天在银座の餐厅吃了晚饭", "zh"),
         ("お茶の木", "ja"),
+        ("東京タワー", "ja"),
         ("奈雪の茶", "zh"),
         ("我の朋友の家在北京", "zh"),
         ("Thanks ありがとう", "en"),
@@ -230,6 +231,10 @@ def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetec
 )
 def test_japanese_with_many_han_is_not_taken_for_chinese(text: str, language: str) -> None:
     assert LanguageDetector(["en", "zh"]).detect(text)[0].language == language
+
+
+def test_kana_are_not_taken_for_japanese_where_another_language_may_have_them() -> None:
+    assert LanguageDetector(["en", "qqq"]).detect("私は学生です")[0].language != "ja"
 
 
 def test_languages_keep_the_codes_they_were_given() -> None:

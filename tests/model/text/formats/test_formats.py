@@ -315,6 +315,26 @@ BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
             '<b id="0">une maison<sup id="1">1</sup> rouge</b>',
             f"<w:r><w:t>une maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
         ),
+        # Also in another order, and with the look of their own where the order allows it.
+        (
+            f"{BOLD}<w:t>red</w:t></w:r><w:r><w:t> house</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+            '<b id="0">red</b><b id="1"> house<sup id="2">1</sup></b>',
+            '<b id="1">maison<sup id="2">1</sup></b> <b id="0">rouge</b>',
+            f"{BOLD}<w:t></w:t></w:r><w:r><w:t>maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+        ),
+        *(
+            (
+                f"<w:r><w:t>two</w:t></w:r>{run}</w:t></w:r>",
+                f'<b id="0">two{element}',
+                f'<b id="0">deux{element}',
+                f"<w:r><w:t>deux</w:t></w:r>{run}</w:t></w:r>",
+            )
+            for run, element in (
+                (f"{RAISED}<w:t>12-345", '<sup id="1">12-345</sup></b>'),
+                (f"{RAISED}<w:t>1 &amp; 2", '</b><code id="1">1 &amp; 2</code>'),
+                ('<w:r><w:rPr baseline="-25000"/><w:t>2', '</b><sub id="1">2</sub>'),
+            )
+        ),
         # Words behind a note in a bold part are bold.
         (
             f"{BOLD}<w:t>The dog</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>{BOLD}<w:t> is</w:t></w:r>"

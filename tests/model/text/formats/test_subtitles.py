@@ -38,6 +38,7 @@ def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
         "Yes.\n– No.",
         "- Hello.\r\n- 5 more.",
         "-Hello. -Hi.",
+        "Hello… - Hi.",
         "– Hello? – Hi, what\nis new?",
     ):
         source = cues.format(cue)
