@@ -260,7 +260,7 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 
 # The start tag of the only section with attributes that people read.
-_TEXTAREA = _pattern(_TAG.replace("{initial}", r"textarea(?![^\s/>])"))
+_TEXTAREA = _pattern(_TAG.replace("{initial}", "textarea"))
 HTML = MarkupSyntax(
     tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]", note=_NOTE),
     section=_section(_HTML_COMMENTS | _SCRIPTS),
