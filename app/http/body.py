@@ -9,7 +9,7 @@ import json
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from email.message import Message
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn
@@ -17,14 +17,11 @@ from typing import Final, NamedTuple, NoReturn
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
-from starlette.types import Scope
 
 from app.errors import ClientGoneError
 from app.http.errors import RequestError
 
 Values = dict[str, object]
-FIELDS: Final = "fields"
-"""Where a scope holds the first value of each header field, once one was asked for."""
 # A header with thousands of ranges would keep the event loop busy.
 _MAX_RANGES: Final = 32
 LONGEST_NUMBER: Final = 32
@@ -257,20 +254,6 @@ class Body(NamedTuple):
     size: int
 
 
-def first_of_each(fields: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Returns the first value of each header field."""
-    return dict(reversed(fields))
-
-
-def field_of(scope: Scope, name: bytes, default: str = "") -> str:
-    """Returns a field of the head of a request by its name in lower case: the first of several."""
-    fields = scope.get(FIELDS)
-    if fields is None:
-        fields = scope[FIELDS] = first_of_each(scope["headers"])
-    value = fields.get(name)
-    return default if value is None else str(value, "latin-1")
-
-
 @lru_cache(maxsize=64)
 def preferences(header: str) -> tuple[str, ...]:
     """Returns what an `Accept` or `Accept-Language` header names, in lower case, the most wanted first."""
@@ -309,13 +292,13 @@ async def read_body(
         RequestError: If the body is too large, of another type, or not what its type says.
         ClientGoneError: If the client left before the body was complete.
     """
-    if field_of(request.scope, b"content-encoding", "identity").strip().lower() != "identity":
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     query: bytes = request.scope["query_string"] if takes_query else b""
     sent = await read_bytes(request, max_bytes, limit) if query else None
     if query and not sent:
         return Body(parse_form(query, max_items), is_form=True, size=0)
-    content_type = field_of(request.scope, b"content-type")
+    content_type = request.headers.get("content-type", "")
     media_type = _media_type(content_type)
     if sent is None:
         sent = await read_bytes(request, max_bytes, limit)
@@ -359,7 +342,7 @@ async def read_bytes(request: Request, max_bytes: int, limit: str) -> bytearray:
         RequestError: If the body is longer.
         ClientGoneError: If the client left before the body was complete.
     """
-    declared = field_of(request.scope, b"content-length")
+    declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(limit, max_bytes, f"{int(declared)}, ")
     body, more_body = bytearray(), True

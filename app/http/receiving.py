@@ -16,7 +16,7 @@ from starlette.requests import Request
 from app.admission.gate import PERMIT
 from app.admission.keys import key_in
 from app.errors import AccessDeniedError, KeysUnreadableError
-from app.http.body import LONGEST_NUMBER, Body, Values, field_of, parse_form, read_body, require_count
+from app.http.body import LONGEST_NUMBER, Body, Values, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -74,7 +74,7 @@ def client_of(request: Request, context: Context, values: Values | None = None) 
         AccessDeniedError: If it carries no valid key, and one is needed.
         UnavailableError: If keys cannot be checked.
     """
-    key = key_in(field_of(request.scope, b"authorization")) or (values or {}).get("api_key")
+    key = key_in(request.headers.get("authorization", "")) or (values or {}).get("api_key")
     return context.keys.client_of(key if isinstance(key, str) else None, _address(request))
 
 
@@ -175,7 +175,7 @@ def _address(request: Request) -> str:
 
 def _size(request: Request, most: int) -> int:
     """Returns the bytes that a body has at most; a body that declares more is refused unread."""
-    declared = field_of(request.scope, b"content-length")
+    declared = request.headers.get("content-length", "")
     return min(int(declared), most) if declared.isdecimal() else most
 
 
