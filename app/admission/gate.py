@@ -64,8 +64,7 @@ class Gate:
         self._require_room(client, num_bytes)
         if not self._requests.taken:
             self._busy_since = self._clock()
-        self._requests.take(1, client)
-        self._bytes.take(num_bytes, client)
+        self._take(client, 1, num_bytes)
         return Permit(self, client, num_bytes)
 
     def _require_room(self, client: str, num_bytes: int) -> None:
@@ -73,31 +72,15 @@ class Gate:
             # All requests in progress will have been answered by then.
             raise OverloadedError(self._rate.seconds_for(self.num_requests))
 
-    def _move(self, before: tuple[str, int], after: tuple[str, int]) -> None:
-        """Charge an admitted request to another client, or for fewer bytes.
-
-        Raises:
-            OverloadedError: If it is another client, whose share is full; nothing has changed then.
-        """
-        (client, num_bytes), (new_client, new_bytes) = before, after
-        if client == new_client:
-            self._bytes.take(new_bytes - num_bytes, client)
-            return
-        self._requests.take(-1, client)
-        self._bytes.take(-num_bytes, client)
-        try:
-            self._require_room(new_client, new_bytes)
-            client, num_bytes = after
-        finally:
-            self._requests.take(1, client)
-            self._bytes.take(num_bytes, client)
+    def _take(self, client: str, num_requests: int, num_bytes: int) -> None:
+        self._requests.take(num_requests, client)
+        self._bytes.take(num_bytes, client)
 
     def _finish(self, client: str, num_bytes: int) -> None:
         now = self._clock()
         self._rate.record(1, now - self._busy_since)
         self._busy_since = now
-        self._requests.take(-1, client)
-        self._bytes.take(-num_bytes, client)
+        self._take(client, -1, -num_bytes)
 
 
 class Permit:
@@ -116,10 +99,15 @@ class Permit:
         Raises:
             OverloadedError: If that client's share is full; the permit stays as it is.
         """
-        before, after = (self._client, self._num_bytes), (client, num_bytes)
-        if self._gate is not None and before != after:
-            self._gate._move(before, after)
-            self._client, self._num_bytes = after
+        if self._gate is None:
+            return
+        self._gate._take(self._client, -1, -self._num_bytes)
+        try:
+            if client != self._client:
+                self._gate._require_room(client, num_bytes)
+            self._client, self._num_bytes = client, num_bytes
+        finally:
+            self._gate._take(self._client, 1, self._num_bytes)
 
     def release(self) -> None:
         """Give the permit back; a second call does nothing."""

@@ -75,7 +75,6 @@ class Admissions(RuleBasedStateMachine):
         if permit is not None:
             for _ in range(times):
                 permit.release()
-            permit.assign("a", 1)
             del self.held[permit]
 
     @invariant()
