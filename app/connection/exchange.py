@@ -3,35 +3,18 @@
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Message, Scope
+
+if TYPE_CHECKING:
+    from app.connection.protocol import Protocol
 
 logger = logging.getLogger(__name__)
 
 _STATUS_LINES: Final = {
     int(status): f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-
-
-class Connection(Protocol):
-    """What an exchange asks of the connection that it takes place on."""
-
-    unread: asyncio.Event | None
-    """Is set once the client has read what was sent, or has left; None if it has read everything."""
-
-    @property
-    def default_fields(self) -> list[tuple[bytes, bytes]]:
-        """The header fields of every answer."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-
-    def resume_reading(self) -> None:
-        """Let the client send more."""
-
-    def end_exchange(self) -> None:
-        """Go on with the next request, or close; the application sends nothing more."""
 
 
 class Exchange:
@@ -59,7 +42,7 @@ class Exchange:
 
     task: asyncio.Task[None]
 
-    def __init__(self, connection: Connection, scope: Scope, *, keeps_alive: bool, is_invited: bool) -> None:
+    def __init__(self, connection: "Protocol", scope: Scope, *, keeps_alive: bool, is_invited: bool) -> None:
         self.scope = scope
         self.keeps_alive = keeps_alive
         self.body = bytearray()

@@ -3,19 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from app.connection.protocol import Protocol
 
 # Connections above the limit that are told about it; further ones are closed without an answer.
 _NUM_TOLD: Final = 16
 
 _LEAST_BYTES: Final = 16 * 1024
-
-
-class Client(Protocol):
-    """A connection, as its limit sees it."""
-
-    def close_idle(self) -> None:
-        """Close without an answer: no request is in progress."""
 
 
 class ConnectionLimit:
@@ -33,14 +29,14 @@ class ConnectionLimit:
         self._closed = closed
         self._num_open = 0
         # Since when each has been idle, seconds of the monotonic clock; the longest idle comes first.
-        self._idle: dict[Client, float] = {}
+        self._idle: dict[Protocol, float] = {}
 
     @property
     def is_overrun(self) -> bool:
         """Returns whether there are too many connections even to tell each of them."""
         return self._num_open > self._limit + _NUM_TOLD
 
-    def open(self, client: Client) -> bool:
+    def open(self, client: "Protocol") -> bool:
         """Count a new connection, which has to call `close` in any case; an idle one may be closed for it.
 
         Returns:
@@ -54,12 +50,12 @@ class ConnectionLimit:
         self.set_idle(client)
         return True
 
-    def set_idle(self, client: Client) -> None:
+    def set_idle(self, client: "Protocol") -> None:
         """Record that a connection has no request in progress."""
         self._idle.pop(client, None)
         self._idle[client] = time.monotonic()
 
-    def set_busy(self, client: Client) -> None:
+    def set_busy(self, client: "Protocol") -> None:
         """Record that a connection has a request in progress, or is about to close."""
         self._idle.pop(client, None)
 
@@ -74,7 +70,7 @@ class ConnectionLimit:
         self.set_busy(longest)
         longest.close_idle()
 
-    def close(self, client: Client) -> None:
+    def close(self, client: "Protocol") -> None:
         """Record that a connection is closed."""
         self.set_busy(client)
         self._num_open -= 1

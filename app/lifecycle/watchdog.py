@@ -10,29 +10,15 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from app.errors import EngineStuckError
+from app.scheduling.engine_worker import EngineWorker
 from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 _CHECKS_PER_PERIOD = 10
 _MIN_PAUSE = 0.05
-
-
-class WatchedWorker(Protocol):
-    """A worker, as the watchdog sees it."""
-
-    @property
-    def name(self) -> str:
-        """Name of its thread."""
-
-    def silent_since(self) -> float | None:
-        """When the worker last made a step, seconds of the monotonic clock.
-
-        None while it has nothing to do; minus infinity once it has died.
-        """
 
 
 class Watchdog:
@@ -48,10 +34,10 @@ class Watchdog:
         self._seconds = seconds
         self._metrics = metrics
         self._dump = dump or _dump_stacks
-        self._workers: Sequence[WatchedWorker] = ()
-        self._stuck: set[WatchedWorker] = set()
+        self._workers: Sequence[EngineWorker] = ()
+        self._stuck: set[EngineWorker] = set()
 
-    def watch(self, workers: Sequence[WatchedWorker]) -> None:
+    def watch(self, workers: Sequence[EngineWorker]) -> None:
         """Watch these workers, and no others."""
         self._workers = workers
         self._stuck.intersection_update(workers)
@@ -91,7 +77,7 @@ class Watchdog:
             await asyncio.sleep(max(self._seconds / _CHECKS_PER_PERIOD, _MIN_PAUSE))
 
 
-def _is_silent(worker: WatchedWorker, latest: float) -> bool:
+def _is_silent(worker: EngineWorker, latest: float) -> bool:
     since = worker.silent_since()
     return since is not None and (since < latest or since == -math.inf)
 

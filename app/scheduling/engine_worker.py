@@ -331,7 +331,10 @@ class EngineWorker:
         return self._thread.name
 
     def silent_since(self) -> float | None:
-        """See WatchedWorker in `app.lifecycle.watchdog`."""
+        """When the worker last made a step, seconds of the monotonic clock.
+
+        None while it has nothing to do; minus infinity once it has died.
+        """
         has_died = self._thread.ident is not None and not (self._thread.is_alive() or self._has_ended)
         return -math.inf if has_died else self._silent_since
 
