@@ -16,25 +16,17 @@ Result = TypeVar("Result")
 
 
 def in_background(
-    work: Callable[[], Result],
-    *,
-    name: str = "background",
-    is_long: bool = False,
-    ended: Callable[[], None] | None = None,
+    work: Callable[[], Result], *, name: str = "background", ended: Callable[[], None] | None = None
 ) -> asyncio.Future[Result]:
-    """Start work in a thread; if the system grants none, short work is done on the event loop.
+    """Start work in a thread; if the system grants none, the event loop does it.
 
     Args:
         work: The work.
         name: The name of the thread.
-        is_long: Whether the work would block the event loop for more than a tenth of a second.
         ended: Is called on the event loop when the work has ended, even if the result was cancelled.
 
     Returns:
         The result; if it is cancelled, the work goes on.
-
-    Raises:
-        RuntimeError: If the system grants no thread for long work.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -52,8 +44,6 @@ def in_background(
     try:
         threading.Thread(target=run, name=name, daemon=True).start()
     except RuntimeError:
-        if is_long:
-            raise
         logger.warning("the system grants no thread; the event loop does the work", extra={"work": name})
         run()
     return done

@@ -207,7 +207,7 @@ async def _connected(
         front.cluster = joined.result()
         lifecycle.become_ready()
 
-    joined = in_background(connect, is_long=True)
+    joined = in_background(connect)
     joined.add_done_callback(serve)
     try:
         yield

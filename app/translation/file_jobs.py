@@ -62,16 +62,12 @@ async def translate_file(
         UnavailableError: If there is no capacity for it now.
         DeadlinePassedError: If the deadline came first.
     """
-    file = await in_background(
-        partial(read_file, suffix, content, request.target, max_unpacked_bytes), is_long=True
-    )
+    file = await in_background(partial(read_file, suffix, content, request.target, max_unpacked_bytes))
     source = request.source
     if source is None:
         found = await service.detect(file.sample, request.client, request.deadline)
         source = found[0].language
-    file = await in_background(
-        lambda: file.in_runs().in_parts(source, request.target, _PORTION_CHARACTERS), is_long=True
-    )
+    file = await in_background(lambda: file.in_runs().in_parts(source, request.target, _PORTION_CHARACTERS))
     total, translations = sum(map(len, file.texts)), list[str]()
     progress(0, total)
     # Languages are checked even if there is nothing to translate.
@@ -90,7 +86,7 @@ async def translate_file(
             raise TextTooLongError(_FIELD, error.limit_name, error.limit, error.value) from None
         translations += [answer.text for answer in answers]
         progress(sum(map(len, file.texts[: len(translations)])), total)
-    return await in_background(partial(file.rebuild, translations[: len(file.texts)]), is_long=True)
+    return await in_background(partial(file.rebuild, translations[: len(file.texts)]))
 
 
 def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
