@@ -108,8 +108,7 @@ class Server(uvicorn.Server):
         """Shut down; see `Shutdown`."""
         if self._process is not None:
             self._process.leave()
-        if self._shutdown.request():
-            self.should_exit = self.force_exit = True
+        self._shutdown.request()
 
     def _hang_up(self, had_terminal: bool) -> None:
         """Reload the checkpoints; if the terminal of the process was closed, shut down instead."""

@@ -2,8 +2,7 @@
 
 A shutdown is graceful: not ready, reject new requests, answer the accepted ones, close, exit status 0. The
 first SIGTERM or SIGINT starts it; it ends when no request is in flight or after DRAIN_SECONDS. The second
-signal answers the requests in flight with an error, which takes less than a second. The third signal closes
-all connections at once.
+signal answers the requests in flight with an error, which takes less than a second.
 """
 
 import asyncio
@@ -169,38 +168,30 @@ class Shutdown:
         self._drain_seconds = drain_seconds
         self._clock = clock
         self._began: float | None = None
-        self._repeated: float | None = None
+        self._is_repeated = False
         self._forced: float | None = None
         self._has_cancelled_requests = False
 
     @property
     def is_urgent(self) -> bool:
         """Whether the shutdown no longer waits for the requests in flight."""
-        return self._repeated is not None or self._forced is not None
+        return self._is_repeated or self._forced is not None
 
-    def request(self) -> bool:
-        """Request a shutdown; each signal calls this once.
-
-        Returns:
-            Whether to close all connections at once.
-        """
+    def request(self) -> None:
+        """Request a shutdown; each signal calls this once."""
         now = self._clock()
         if self._began is None:
             self._began = now
             self._lifecycle.drain()
-        elif self._repeated is None:
-            if now - self._began >= _ECHO_SECONDS:
-                self._repeated = now
-        else:
-            return now - self._repeated >= _ECHO_SECONDS
-        return False
+        elif now - self._began >= _ECHO_SECONDS:
+            self._is_repeated = True
 
     def is_over(self) -> bool:
         """Returns whether to stop listening; called several times a second."""
         if self._began is None:
             return False
         elapsed = self._clock() - self._began
-        if self._forced is None and (self._repeated is not None or elapsed >= self._drain_seconds):
+        if self._forced is None and (self._is_repeated or elapsed >= self._drain_seconds):
             self._forced = self._clock()
             self._lifecycle.cancel_work()
         if self._forced is not None:

@@ -125,12 +125,6 @@ def test_two_signals_at_once_count_as_one(tmp_path: Path) -> None:
         assert live.process.wait(timeout=60) == 0
 
 
-def test_the_third_signal_closes_all_connections() -> None:
-    with running(**ENDLESS) as live, socket.create_connection(("127.0.0.1", live.port), timeout=60) as idle:
-        end(live, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM)
-        assert idle.recv(1) == b""
-
-
 def test_a_stuck_engine_fails_liveness_and_does_not_delay_the_end() -> None:
     with running(**ENDLESS, DRAGOMAN_WATCHDOG_SECONDS="1") as live:
         clients = Clients(live, 2)
