@@ -51,7 +51,7 @@ def parse_object(text: str) -> Values:
         RequestError: If the text is not a JSON object, or is over a limit.
     """
     try:
-        value = (_UNCOUNTED if _is_surely_small(text) else _decoder(_Values(_MAX_VALUES))).decode(text)
+        value = _decoder(_Values()).decode(text)
     except json.JSONDecodeError:
         raise invalid_body("the body is not valid JSON") from None
     except RecursionError:
@@ -66,11 +66,6 @@ def invalid_body(message: str) -> RequestError:
     return RequestError("invalid_body", message)
 
 
-def _is_surely_small(text: str) -> bool:
-    # One of these characters comes before each value.
-    return sum(map(text.count, ",[{")) < _MAX_VALUES
-
-
 def _decoder(values: "_Values") -> json.JSONDecoder:
     return json.JSONDecoder(
         object_pairs_hook=values.object,
@@ -81,14 +76,10 @@ def _decoder(values: "_Values") -> json.JSONDecoder:
 
 
 class _Values:
-    """Makes and counts the objects and numbers of a body.
+    """Makes and counts the objects and numbers of a body."""
 
-    Args:
-        most: Highest count.
-    """
-
-    def __init__(self, most: float) -> None:
-        self._left = most
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
 
     def object(self, pairs: list[tuple[str, object]]) -> Values:
         """Returns an object without duplicate keys."""
@@ -123,10 +114,6 @@ class _Values:
 
 def _refuse_constant(_name: str) -> NoReturn:
     raise invalid_body("NaN and Infinity are not JSON")
-
-
-# Making a decoder takes longer than parsing a short body.
-_UNCOUNTED: Final = _decoder(_Values(math.inf))
 
 
 def parse_form(body: bytes, max_items: int) -> Values:
