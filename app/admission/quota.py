@@ -28,18 +28,13 @@ class SumByName(dict[Name, int]):
     def __missing__(self, name: Name) -> int:
         return 0
 
-    def add(self, name: Name, amount: int) -> int:
-        """Add an amount, possibly negative, to a sum.
-
-        Returns:
-            The new sum.
-        """
-        total = self.get(name, 0) + amount
+    def add(self, name: Name, amount: int) -> None:
+        """Add an amount, possibly negative, to a sum."""
+        total = self[name] + amount
         if total:
             self[name] = total
         else:
             self.pop(name, None)
-        return total
 
 
 class Quota:

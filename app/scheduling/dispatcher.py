@@ -9,22 +9,9 @@ sentence never waits for a batch to fill.
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from app.backend import Model
 from app.scheduling.backlog import Backlog, SentenceJob
-
-
-class Work(NamedTuple):
-    """The work of a worker between two calls of its engines.
-
-    Attributes:
-        withdrawn: Sentences that it is to drop.
-        models: Checkpoints that sentences wait for.
-    """
-
-    withdrawn: list[SentenceJob]
-    models: tuple[Model, ...]
 
 
 class WorkerSlot:
@@ -38,17 +25,17 @@ class WorkerSlot:
         load: Cost of the sentences that the worker holds.
         is_woken: Whether the worker was woken and has not looked at the backlog since.
         models: Checkpoints whose engines the worker may be using.
+        declined: By checkpoint, the sentence for which the engine had no room when the worker last looked.
     """
 
     def __init__(self, interrupt: Callable[[], None], lock: threading.Lock) -> None:
         self.load = 0
         self.is_woken = False
         self.models: set[Model] = set()
+        self.declined: dict[Model, SentenceJob] = {}
         self._interrupt = interrupt
         self._condition = threading.Condition(lock)
         self._withdrawn: list[SentenceJob] = []
-        # By checkpoint, the sentence for which the engine had no room when the worker last looked.
-        self._declined: dict[Model, SentenceJob] = {}
 
     def wake(self) -> None:
         """Make the worker look at the backlog, now or after the current call of its engine."""
@@ -82,18 +69,6 @@ class WorkerSlot:
         """The sentences that were withdrawn since the last call."""
         withdrawn, self._withdrawn = self._withdrawn, []
         return withdrawn
-
-    def decline(self, job: SentenceJob) -> None:
-        """Remember that the worker's engine has no capacity for the first sentence of a checkpoint."""
-        self._declined[job.model] = job
-
-    def accept(self, model: Model) -> None:
-        """Forget what the worker declined of a checkpoint."""
-        self._declined.pop(model, None)
-
-    def has_declined(self, job: SentenceJob) -> bool:
-        """Returns whether the worker's engine had no capacity for this sentence."""
-        return self._declined.get(job.model) is job
 
 
 class Dispatcher:
@@ -156,7 +131,9 @@ class Dispatcher:
                     slot.withdraw(job)
             self._wake_for({job.model for job in queued})
 
-    def wait(self, slot: WorkerSlot, used: Iterable[Model]) -> Work | None:
+    def wait(
+        self, slot: WorkerSlot, used: Iterable[Model]
+    ) -> tuple[list[SentenceJob], tuple[Model, ...]] | None:
         """Block until a worker has something to do.
 
         Args:
@@ -164,14 +141,15 @@ class Dispatcher:
             used: Checkpoints whose engines hold sentences; the worker uses no other engine.
 
         Returns:
-            What to do; None if the worker is to end.
+            The withdrawn sentences that the worker is to drop, and the checkpoints that sentences wait for;
+            None if the worker is to end.
         """
         with self._lock:
             slot.models = set(used)
             self._unused.notify_all()
             if not self._is_stopped:
                 slot.wait()
-            return None if self._is_stopped else Work(slot.take_withdrawn(), self._backlog.models)
+            return None if self._is_stopped else (slot.take_withdrawn(), self._backlog.models)
 
     def wait_until_unused(self, model: Model) -> None:
         """Block until no worker uses the engines of a checkpoint, for which no sentence may arrive any more.
@@ -194,14 +172,14 @@ class Dispatcher:
             if job is None:
                 return None
             if fits(job):
-                slot.accept(model)
+                slot.declined.pop(model, None)
                 if self._is_fair(slot, job):
                     self._backlog.take(job)
                     slot.assign(job)
                     self._holders[job] = slot
                     return job
             else:
-                slot.decline(job)
+                slot.declined[model] = job
             self._wake_for((model,))
         return None
 
@@ -232,7 +210,7 @@ class Dispatcher:
         return len(candidates) * (slot.load + job.cost) <= work or slot.load == min(loads)
 
     def _candidates(self, job: SentenceJob) -> list[WorkerSlot]:
-        return [slot for slot in self._slots if not slot.has_declined(job)]
+        return [slot for slot in self._slots if slot.declined.get(job.model) is not job]
 
     def _wake_for(self, models: Iterable[Model]) -> None:
         """Wake the worker that is to take the first sentence of each checkpoint.

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from app.backend import Engine, Model
 from app.errors import OutOfMemoryError, ServiceError
 from app.scheduling.backlog import SentenceJob
-from app.scheduling.dispatcher import Dispatcher, Work
+from app.scheduling.dispatcher import Dispatcher
 from app.telemetry.metrics import FailureReason
 from model.decode_request import DecodeRequest, Hypothesis
 from model.decoding.runner import Progress
@@ -358,20 +358,20 @@ class EngineWorker:
             self._silent_since, self._has_ended = None, True
 
     def _work(self) -> None:
-        while (work := self._wait()) is not None:
-            for job in work.withdrawn:
+        while True:
+            self._silent_since = None
+            work = self._dispatcher.wait(self._slot, self._batches)
+            if work is None:
+                return
+            self._silent_since = time.monotonic()
+            withdrawn, models = work
+            for job in withdrawn:
                 self._drop(job)
-            for model in work.models:
+            for model in models:
                 self._take(model)
             for model in tuple(self._batches):
                 self._step(self._batches[model])
             self._batches = {model: batch for model, batch in self._batches.items() if not batch.is_idle}
-
-    def _wait(self) -> Work | None:
-        self._silent_since = None
-        work = self._dispatcher.wait(self._slot, self._batches)
-        self._silent_since = time.monotonic()
-        return work
 
     def _drop(self, job: SentenceJob) -> None:
         # The sentence may have ended in the step in which its client left.

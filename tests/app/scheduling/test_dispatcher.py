@@ -40,12 +40,12 @@ class Player:
     def look(self) -> None:
         """What a worker does between two calls of its engine; without work its thread would sleep."""
         assert self.has_something_to_do
-        work = self.dispatcher.wait(self.slot, {each.model for each in self.running})
-        for each in work.withdrawn if work else ():
+        withdrawn, models = self.dispatcher.wait(self.slot, {each.model for each in self.running}) or ((), ())
+        for each in withdrawn:
             # The sentence may have ended in the step in which its client left.
             if each in self.running:
                 self.running.remove(each)
-        for model in work.models if work else ():
+        for model in models:
             while (found := self.dispatcher.take(self.slot, model, self.fits)) is not None:
                 assert self.fits(found)
                 self.running.append(found)
