@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.admission.keys import KeyRing, key_in
+from app.admission.keys import KeyRing
 from app.admission.quota import MeasuredRate, Quota
-from app.errors import AccessDeniedError, KeysUnreadableError, OverloadedError
+from app.errors import OverloadedError
 from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -187,11 +187,7 @@ class HeaderAdmission:
         """Returns the owner of the key, else the address, or behind a proxy the connection."""
         authorization = fields.get(b"authorization", b"")
         peer = str(address) if self._is_behind_proxies or address is None else address[0]
-        try:
-            return self._keys.client_of(key_in(authorization.decode("latin-1")), peer)
-        except (AccessDeniedError, KeysUnreadableError):
-            # The key may be in the body, and is otherwise refused by the application.
-            return f"address:{peer}"
+        return self._keys.client_by_head(authorization.decode("latin-1"), peer)
 
     def _count_refusal(self, target: bytes) -> None:
         self._metrics.count_early_rejection("overloaded", 503, _path(target))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from app.errors import KeyInvalidError, KeyMissingError, KeysUnreadableError
+from app.errors import AccessDeniedError, KeyInvalidError, KeyMissingError, KeysUnreadableError
 from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -104,6 +104,16 @@ class KeyRing:
         """
         owner = self.identify(key)
         return f"address:{address}" if owner is None else f"key:{owner}"
+
+    def client_by_head(self, authorization: str, address: str) -> str:
+        """Returns the client that the head of a request names, as far as it is known.
+
+        A key may also be in the body, and is otherwise refused later.
+        """
+        try:
+            return self.client_of(key_in(authorization), address)
+        except (AccessDeniedError, KeysUnreadableError):
+            return f"address:{address}"
 
     @property
     def uses(self) -> Mapping[str, int]:

@@ -15,7 +15,6 @@ from starlette.requests import Request
 
 from app.admission.gate import PERMIT
 from app.admission.keys import key_in
-from app.errors import AccessDeniedError, KeysUnreadableError
 from app.http.body import LONGEST_NUMBER, Body, Values, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
@@ -146,7 +145,9 @@ async def read_fields(
     state = request.scope["state"]
     if PERMIT not in state:
         size = _size(request, max_bytes)
-        state[PERMIT] = context.gate.admit(_client_by_head(request, context), size)
+        authorization = request.headers.get("authorization", "")
+        client = context.keys.client_by_head(authorization, _address(request))
+        state[PERMIT] = context.gate.admit(client, size)
     try:
         body = await read_body(
             request, max_bytes=max_bytes, max_items=max_items, takes_query=takes_query, limit=limit.upper()
@@ -159,13 +160,6 @@ async def read_fields(
     client = client_of(request, context, body.values)
     state[PERMIT].assign(client, body.size)
     return body, client
-
-
-def _client_by_head(request: Request, context: Context) -> str:
-    try:
-        return client_of(request, context)
-    except (AccessDeniedError, KeysUnreadableError):
-        return f"address:{_address(request)}"
 
 
 def _address(request: Request) -> str:
