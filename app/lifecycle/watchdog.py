@@ -9,7 +9,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.errors import EngineStuckError
 from app.scheduling.engine_worker import EngineWorker
@@ -27,13 +27,11 @@ class Watchdog:
     Args:
         seconds: How long a step may take; 0 disables the limit, and only dead workers are noticed.
         metrics: Where stuck engines are counted.
-        dump: Writes the stacks of all threads: code places only, nothing of a request.
     """
 
-    def __init__(self, seconds: float, metrics: Metrics, dump: Callable[[], None] | None = None) -> None:
+    def __init__(self, seconds: float, metrics: Metrics) -> None:
         self._seconds = seconds
         self._metrics = metrics
-        self._dump = dump or _dump_stacks
         self._workers: Sequence[EngineWorker] = ()
         self._stuck: set[EngineWorker] = set()
 
@@ -67,7 +65,8 @@ class Watchdog:
         for worker in self._stuck - stuck:
             logger.warning("engine goes on", extra={"worker": worker.name})
         if stuck - self._stuck:
-            self._dump()
+            # It writes files, lines and functions, and takes no lock that a stuck thread may hold.
+            faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         self._stuck = stuck
 
     async def run(self) -> None:
@@ -80,8 +79,3 @@ class Watchdog:
 def _is_silent(worker: EngineWorker, latest: float) -> bool:
     since = worker.silent_since()
     return since is not None and (since < latest or since == -math.inf)
-
-
-def _dump_stacks() -> None:
-    # faulthandler writes files, lines and functions, and takes no lock that a stuck thread may hold.
-    faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
