@@ -22,7 +22,11 @@ import math
 
 
 class ServiceError(Exception):
-    """Root of the tree; `str(error)` is one line that tells a person what to do."""
+    """Root of the tree; `str(error)` is one line that tells a person what to do. It can be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the constructor, whose arguments are not kept.
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class UnavailableError(ServiceError):

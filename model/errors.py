@@ -26,7 +26,11 @@ from collections.abc import Collection
 
 
 class TranslationError(Exception):
-    """Base class of every error that Dragoman raises on purpose."""
+    """Base class of every error that Dragoman raises on purpose; it can be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the constructor, whose arguments are not kept.
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigError(TranslationError):

@@ -6,9 +6,9 @@ in its queue survive the end of a process.
 """
 
 import gc
-import json
 import logging
 import os
+import pickle
 import signal
 import time
 import traceback
@@ -147,7 +147,7 @@ class Supervisor:
             self.serve(settings, self.table.process(index), self.listener)
             status = 0
         except TranslationError as failure:
-            self._failure_file(index).write_text(_to_text(failure), encoding="utf-8")
+            self._failure_file(index).write_bytes(pickle.dumps(failure))
         except OSError as failure:
             logger.error("the process cannot start", extra=describe_failure(failure))
         except BaseException:
@@ -281,20 +281,10 @@ def supervise(settings: Settings, count: int, serve: Serve) -> int:
             table.close()
 
 
-def _to_text(failure: TranslationError) -> str:
-    if isinstance(failure, ConfigError):
-        parts = [failure.field, failure.requirement, failure.value, failure.is_missing]
-        return json.dumps(parts, default=str)
-    return json.dumps([str(failure)])
-
-
 def _from_file(path: Path) -> TranslationError | None:
     """Returns why a process could not start, if it has said so."""
     if not path.exists():
         return None
-    first, *others = json.loads(path.read_text(encoding="utf-8"))
+    failure: TranslationError = pickle.loads(path.read_bytes())  # noqa: S301 - private to these processes
     path.unlink()
-    if not others:
-        return TranslationError(first)
-    requirement, value, is_missing = others
-    return ConfigError(first, requirement, value, is_missing=is_missing)
+    return failure

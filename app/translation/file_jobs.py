@@ -235,10 +235,9 @@ class FileJob:
 
     def save(self) -> None:
         """Write the state."""
-        failure = self.failure and (type(self.failure), self.failure.args, vars(self.failure))
         unfinished = self.path.with_suffix(".new")
         try:
-            unfinished.write_bytes(pickle.dumps(vars(self) | {"failure": failure}))
+            unfinished.write_bytes(pickle.dumps(self))
             unfinished.replace(self.path)
         except OSError:
             unfinished.unlink(missing_ok=True)
@@ -254,15 +253,10 @@ class FileJob:
 def _saved_job(path: Path) -> FileJob | None:
     """Returns the job whose state a process of this service has written; None if there is none."""
     try:
-        state = pickle.loads(path.read_bytes())  # noqa: S301 - the folder is private to these processes
+        job: FileJob = pickle.loads(path.read_bytes())  # noqa: S301 - private to these processes
     except FileNotFoundError:
         return None
-    if state["failure"] is not None:
-        # Not by their constructors, whose arguments are not kept.
-        kind, arguments, attributes = state["failure"]
-        state["failure"] = kind.__new__(kind, *arguments)
-        vars(state["failure"]).update(attributes)
-    return FileJob(**state)
+    return job
 
 
 class FileJobs:

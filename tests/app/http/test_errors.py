@@ -1,11 +1,12 @@
 """One error body everywhere, and nothing internal in it."""
 
 import logging
+import pickle
 
 import httpx
 import pytest
 
-from app.errors import OutOfMemoryError, ServiceError
+from app.errors import ModelUnavailableError, OutOfMemoryError, ServiceError
 from app.http.errors import as_request_error
 from model import errors as core
 from tests.app.double import DoubleBackend
@@ -77,6 +78,20 @@ def test_every_refusal_of_the_service_has_a_status() -> None:
             error = kind.__new__(kind)
             error.__dict__["retry_after"] = 1
             assert as_request_error(error).status < 500 or as_request_error(error).status in (503, 504)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelUnavailableError("everyday", 2.5),
+        core.ConfigError("port", "free", 80, is_missing=True),
+        core.ForeignTextError("q[3]", "xh", ("fr", "en")),
+        core.TextTooLongError("q", "MAX_CHARS", 10, 11),
+    ],
+)
+def test_an_error_of_another_process_is_the_same(error: Exception) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_no_memory_is_something_to_come_back_for_wherever_it_was_lacking() -> None:
