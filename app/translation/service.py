@@ -5,7 +5,7 @@ A sentence whose translation looks broken is decoded a second time, if time and 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
@@ -177,7 +177,7 @@ class TranslationService:
             for place, (sentence, model) in enumerate(zip(sentences, models, strict=True))
             if sentence.diagnosis and model is not None
         }
-        improved = dict(zip(attempts, await _gather(attempts.values()), strict=True))
+        improved = dict(zip(attempts, await asyncio.gather(*attempts.values()), strict=True))
         return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(
@@ -241,16 +241,3 @@ def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[Model |
         for job in jobs
         for _ in job.requests
     ]
-
-
-async def _gather(
-    attempts: Iterable[Coroutine[object, object, SentenceTranslation]],
-) -> list[SentenceTranslation]:
-    """Returns the results in order; the first fault cancels the other attempts and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(attempt) for attempt in attempts]
-    except ExceptionGroup as faults:
-        # Error handling depends on the fault's type, and the log on its traceback.
-        raise faults.exceptions[0] from None
-    return [task.result() for task in tasks]
