@@ -58,14 +58,6 @@ class Listener(socket.socket):
         self._process = process
         process.listen()
 
-    def pause(self) -> None:
-        """Accept no connection until `resume`."""
-        self._not_before = math.inf
-
-    def resume(self) -> None:
-        """Accept connections again."""
-        self._not_before = -math.inf
-
     def accept(self) -> "tuple[socket.socket, Any]":
         """Accept the next connection.
 
@@ -124,7 +116,7 @@ def lengthen_queue(listener: socket.socket) -> None:
     listener.listen(_BACKLOG)
 
 
-async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
+async def accept_queued(listeners: Sequence[socket.socket], seconds: float) -> bool:
     """Let no more connections begin, and empty the queues of new ones: closing would reset those.
 
     The caller closes the listeners at once, before the event loop goes on. Clients that try to connect in the
@@ -141,21 +133,16 @@ async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
         listener.listen(0)
         _drop_new_connections(listener)
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        for listener in listeners:
-            listener.pause()
-        for _ in range(_SETTLING_ITERATIONS):
-            await asyncio.sleep(0)
-        if not _are_queued(listeners):
-            return True
-        for listener in listeners:
-            listener.resume()
-        while _are_queued(listeners) and time.monotonic() < until:
-            await asyncio.sleep(0)
-    return False
+    num_quiet = 0
+    while num_quiet < _SETTLING_ITERATIONS:
+        if time.monotonic() > until:
+            return False
+        num_quiet = 0 if select.select(listeners, (), (), 0)[0] else num_quiet + 1
+        await asyncio.sleep(0)
+    return True
 
 
-def _drop_new_connections(listener: Listener) -> None:
+def _drop_new_connections(listener: socket.socket) -> None:
     """Drop packets that begin a connection. Where the system cannot, some may still connect and be reset."""
     program = ctypes.create_string_buffer(_NO_SYN, len(_NO_SYN))
     with suppress(OSError):
@@ -164,10 +151,6 @@ def _drop_new_connections(listener: Listener) -> None:
             _SO_ATTACH_FILTER,
             struct.pack("HP", len(_NO_SYN) // 8, ctypes.addressof(program)),
         )
-
-
-def _are_queued(listeners: Sequence[Listener]) -> bool:
-    return bool(select.select(listeners, (), (), 0)[0])
 
 
 def claim_descriptors() -> int:

@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close; clients that connected just before are still told that the service shuts down."""
         is_last = self._process is None or self._process.stop_listening()
-        if is_last and not await accept_queued(cast(list[Listener], sockets or []), _QUEUE_SECONDS):
+        if is_last and not await accept_queued(sockets or [], _QUEUE_SECONDS):
             logger.warning("some connections were not accepted in time")
         for server in self.servers:
             server.close()
