@@ -52,8 +52,7 @@ class Exchange:
         self.is_disconnected = False
         self._connection = connection
         self._is_invited = is_invited
-        self._has_news = False
-        self._news: asyncio.Future[None] | None = None
+        self._news = asyncio.Event()
         self._head = b""
         self._is_chunked = False
         # None if the end of the connection is the end of the body.
@@ -73,9 +72,7 @@ class Exchange:
 
     def wake(self) -> None:
         """Let the application receive what has arrived, or that the client has left."""
-        self._has_news = True
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        self._news.set()
 
     async def receive(self) -> Message:
         """Returns the next part of the body, or after it the end of the connection, once it comes."""
@@ -84,10 +81,8 @@ class Exchange:
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.is_disconnected or self.is_complete):
             self._connection.resume_reading()
-            if not self._has_news:
-                self._news = asyncio.get_running_loop().create_future()
-                await self._news
-            self._has_news = False
+            await self._news.wait()
+            self._news.clear()
         if self.is_disconnected or self.is_complete:
             return {"type": "http.disconnect"}
         body, self.body = bytes(self.body), bytearray()

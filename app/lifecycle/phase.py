@@ -41,18 +41,18 @@ class InFlightEpoch:
 
     def __init__(self) -> None:
         self.size = 0
-        self._is_empty: asyncio.Event | None = None
+        self._is_empty = asyncio.Event()
 
     def leave(self) -> None:
         """Record that one of them is answered."""
         self.size -= 1
-        if self.size == 0 and self._is_empty is not None:
+        if self.size == 0:
             self._is_empty.set()
 
     async def wait(self) -> None:
         """Wait until all of them are answered; none may be added any more."""
         if self.size:
-            self._is_empty = asyncio.Event()
+            self._is_empty.clear()
             await self._is_empty.wait()
 
 
