@@ -276,6 +276,7 @@ def test_fields_tabs_and_pictures_of_open_documents_stay(
 
 
 RAISED = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+NOTE = f'{RAISED}<w:footnoteReference w:id="1"/></w:r>'
 BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
 
 
@@ -315,12 +316,18 @@ BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
             '<b id="0">une maison<sup id="1">1</sup> rouge</b>',
             f"<w:r><w:t>une maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
         ),
-        # Also in another order, and with the look of their own where the order allows it.
+        # Notes at the start stay there, and the words have the look of most of them; spaces stay at words.
         (
-            f"{BOLD}<w:t>red</w:t></w:r><w:r><w:t> house</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
-            '<b id="0">red</b><b id="1"> house<sup id="2">1</sup></b>',
-            '<b id="1">maison<sup id="2">1</sup></b> <b id="0">rouge</b>',
-            f"{BOLD}<w:t></w:t></w:r><w:r><w:t>maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+            f"{NOTE}{NOTE}{BOLD}<w:t>one</w:t></w:r><w:r><w:t> house</w:t></w:r>",
+            '<sup id="0">1</sup><sup id="1">1</sup><b id="2">one</b><b id="3"> house</b>',
+            '<b id="3">maison </b><sup id="0">1</sup><sup id="1">1</sup><b id="2">une</b>',
+            f"{NOTE}{NOTE}{BOLD}<w:t></w:t></w:r><w:r><w:t>maison une</w:t></w:r>",
+        ),
+        (
+            f"{NOTE}<w:r><w:t>One </w:t></w:r><w:r><w:t>dog</w:t></w:r>{NOTE}",
+            '<sup id="0">1</sup><b id="1">One dog<sup id="3">1</sup></b>',
+            '<b id="1">Un chien<sup id="3">1</sup></b> <sup id="0">1</sup>',
+            f'{NOTE}<w:r><w:t xml:space="preserve">Un chien </w:t></w:r><w:r><w:t></w:t></w:r>{NOTE}',
         ),
         *(
             (
