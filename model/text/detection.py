@@ -358,10 +358,24 @@ def _language_of_script(text: str) -> str:
 
 
 def _is_japanese(text: str) -> bool:
-    """Returns whether at least a quarter of the kana and Han of a text, most of its letters, are kana."""
-    num_kana = len(_KANA.findall(text))
-    num_both = len(_KANA_OR_HAN.findall(text)) if num_kana > 1 else 0
-    return 4 * num_kana >= num_both and 2 * num_both > sum(map(str.isalpha, text))
+    """Returns whether most letters of a text are kana and Han, and a quarter of these are kana.
+
+    Where Shift JIS has all of them, and so no simplified Chinese, one is enough that Chinese lacks: a kana
+    other than no, which Chinese shops write too, or a character of the Japanese reform.
+    """
+    num_kana, written = len(_KANA.findall(text)), "".join(_KANA_OR_HAN.findall(text))
+    if 2 * len(written) <= sum(map(str.isalpha, text)):
+        return False
+    if num_kana > 1 and 4 * num_kana >= len(written):
+        return True
+    is_own = num_kana > written.count("の") or not all(
+        _has(letter, "gb2312") or _has(letter, "big5hkscs") for letter in set(written)
+    )
+    return is_own and _has(written, "shift_jis")
+
+
+def _has(text: str, charset: str) -> bool:
+    return len(text.encode(charset, "ignore")) == 2 * len(text)
 
 
 def _foreign_language(text: str) -> Detection:

@@ -220,6 +220,10 @@ def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetec
     [
         ("私は学生です", "ja"),
         ("日本語を勉強する学生", "ja"),
+        ("本日休業、営業再開は明日", "ja"),
+        ("日本語能力試験の申込", "ja"),
+        ("鮮の食品", "zh"),
+        ("他说ね很好", "zh"),
         ("我喜欢喝茶。", "zh"),
         ("我们昨天在银座の餐厅吃了晚饭", "zh"),
         ("お茶の木", "ja"),
