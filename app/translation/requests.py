@@ -13,8 +13,11 @@ from model.text.formats.markup import Layout
 from model.text.formats.markup_syntax import MarkupSyntax
 from model.text.glossary import Glossary, Term
 from model.text.languages import has_unspaced_sentences
+from model.text.tags import without_tags
 from model.translation.document_translation import DocumentTranslation, rebuild_all, sentences_of
 from model.translation.result import SentenceTranslation, Translation
+
+_EDGE = 100  # characters, tags included, in which the last or first one of a text is looked for
 
 
 @dataclass(kw_only=True, slots=True)
@@ -224,7 +227,8 @@ class Text:
                 if place == len(runs):
                     runs.append(text)
                     continue
-                is_glued = bool(runs[place] and text) and not (runs[place][-1].isspace() or text[0].isspace())
+                before, behind = without_tags(runs[place][-_EDGE:])[0], without_tags(text[:_EDGE])[0]
+                is_glued = bool(before and behind) and not (before[-1].isspace() or behind[0].isspace())
                 # A language without spaces between sentences has none where it meets another one.
                 runs[place] += " " * (is_glued and not has_unspaced_sentences(job.request.target)) + text
         return runs

@@ -86,3 +86,14 @@ def test_each_sentence_of_a_mixed_text_is_translated_from_its_own_language() -> 
     answer = text.answer()
     assert answer.text == f"<p>OÙ ? {french}</p><p><i>LÀ-BAS.</i></p>"
     assert answer.detection == Detection(language="de", confidence=pytest.approx(34 / 88, abs=0.02))
+
+
+def test_sentences_of_two_languages_get_one_space_between_them_whatever_tags_stand_there() -> None:
+    text = text_of(
+        "<p>Wo ist der nächste Bahnhof, bitte? <i>It is over there on the left.</i></p>",
+        source=None,
+        is_html=True,
+    )
+    advance(text, found("where?"), found("là-bas."))
+    advance(text, found("où ?"))
+    assert text.answer().text == "<p>OÙ ? <i>LÀ-BAS.</i></p>"
