@@ -28,10 +28,12 @@ _NO_TEXT = re.compile(
     r"[ \t>]*+(?:[-=*_ \t]*+|[|:\- \t]++|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
     r"|!\[\]\([^)]*\)|:::.*|(?:!!!|\?\?\?\+?)[ \t]+\w.*|\[![A-Z]+\])[ \t]*"
 )
-# The title behind the kind of a note: `!!! note "Title"`, `::: tip Title`, `:::note[Title]{.class}`.
+# The title behind the kind of a note: `!!! note "Title"`, `::: tip Title`, `:::note[Title]{.class}`; or that
+# behind the address of a link: `[label]: address "Title"`.
 _TITLE = re.compile(
     r'(?P<before>[ \t>]*+(?:(?:!!!|\?\?\?\+?)[ \t]+\w[\w -]*+"'
-    r"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++|:{2,}+\w[\w-]*+\[))"
+    r"|:{3,}+[ \t]*+\w[\w-]*+[ \t]++|:{2,}+\w[\w-]*+\["
+    r'|\[[^\]\n^][^\]\n]*\]:[ \t]*[^\s"]+[ \t]+"))'
     r'(?P<text>[^"{}:\s](?:[^"{}]*?[^"{}\s])?)(?:"|\](?:\{[^{}]*\})?)?'
 )
 _LABEL = re.compile(r"^[ \t>]*\[([^\]\n^][^\]\n]*)\]:[ \t]*\S", re.MULTILINE)
@@ -58,7 +60,8 @@ _MAX_OPEN = 16
 _LONGEST_WORD = 40
 _LAST_WORD = re.compile(r"\w+[.,;:!?…]?\Z")
 _SAME_LABEL = re.compile(r"(\[([^\[\]]+)\])\[\2\]")
-_TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
+_TAG = re.compile(r'<([ab]) id="(\d+)"(?: title="([^"]*)")?>|</([ab])>')
+_LINK_TITLE = re.compile(r"""(?<=\s)(["'])(.*?)\1(?=\))""")
 
 
 def markdown(content: bytes) -> FileText:
@@ -122,19 +125,24 @@ class Inline:
         self, name: str, opening: str, closing: str, begin: int, mark: re.Match[str]
     ) -> Iterator[tuple[str, int, int]]:
         """The tags of an element that begins at a place and ends with a mark."""
-        yield f'<{name} id="{len(self._marks)}">', begin, begin + len(opening)
+        title = _LINK_TITLE.search(closing) if name == "a" else None
+        attribute = f' title="{html.escape(title[2])}"' if title else ""
+        yield f'<{name} id="{len(self._marks)}"{attribute}>', begin, begin + len(opening)
         yield f"</{name}>", mark.start(), mark.end()
         self._marks.append((opening, closing))
 
     def restored(self, markup: str) -> str:
         """Returns a translation of `markup` with the marks of the source."""
-        opened: list[int] = []
+        ends: list[str] = []
 
         def mark(tag: re.Match[str]) -> str:
             if tag[2]:
-                opened.append(int(tag[2]))
-                return f"\0{self._marks[opened[-1]][0]}\0"
-            return f"\0{self._marks[opened.pop()][1]}\0" if opened else ""
+                start, end = self._marks[int(tag[2])]
+                ends.append(
+                    _LINK_TITLE.sub(lambda old: _quoted(tag[3], old[1]), end, count=1) if tag[3] else end
+                )
+                return f"\0{start}\0"
+            return f"\0{ends.pop()}\0" if ends else ""
 
         # Marks that a network added to the words would format them.
         added = str.maketrans(dict.fromkeys(set("*_`~") - set(_TAG.sub("", self.markup)), ""))
@@ -150,6 +158,11 @@ class Inline:
     def _shortest(self, link: re.Match[str]) -> str:
         """Returns a link whose text is its label as the source writes it, else without a label."""
         return next((each for each in (link[0], f"{link[1]}[]") if each in self.source), link[1])
+
+
+def _quoted(title: str, quote: str) -> str:
+    """Returns the title of a link, which is HTML, in Markdown."""
+    return quote + html.unescape(title).replace(quote, f"\\{quote}") + quote
 
 
 def _word_start(text: str, end: int, least: int) -> int:

@@ -80,10 +80,20 @@ def test_a_formula_of_several_lines_ends_at_its_sign_or_is_none(source: str, tex
 def test_markdown_is_read_in_whole_sentences() -> None:
     texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
     assert (
-        'Read the <a id="0">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> and `code_x`.'
-        in texts
+        'Read the <a id="0" title="t">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> '
+        "and `code_x`." in texts
     )
     assert 'nested <a id="0">two</a> a_b_c' in texts
+
+
+def test_titles_of_links_are_translated() -> None:
+    source = '![a](b.png \'My "x" & y\') and [c](d "It\'s")\n\n[e]: f "One *two*"\n'
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.rebuild(file.texts).decode() == source
+    translated = file.texts[0].replace("It&#x27;s", "&quot;Il&quot;").replace("My", "L'")
+    assert file.rebuild([translated, 'Un <b id="0">deux</b>']).decode() == (
+        '![a](b.png \'L\\\' "x" & y\') and [c](d "\\"Il\\"")\n\n[e]: f "Un *deux*"\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +198,7 @@ def test_a_link_may_be_a_template_or_hold_a_picture() -> None:
     source = '[a]({{< ref "/x y" >}}) and [b]({% link c.md %}) [![d](e)](f "g") ![h](i) [`j[0]`](k)\n'
     file = read_file(".md", source.encode(), "fr", 0)
     assert file.texts == (
-        '<a id="0">a</a> and <a id="1">b</a> <a id="2">d</a> <a id="3">h</a> <a id="4">`j[0]`</a>',
+        '<a id="0">a</a> and <a id="1">b</a> <a id="2" title="g">d</a> <a id="3">h</a> <a id="4">`j[0]`</a>',
     )
     assert file.rebuild(file.texts).decode() == source
 
