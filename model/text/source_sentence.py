@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Self
 
 from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
-from model.text.languages import canonical_code, lower, upper
+from model.text.languages import canonical_code, foreign_letters, lower, upper
 from model.text.normalisation import clean, without_controls
 from model.text.tags import Tag, without_tags
 from model.text.tokenizer import Tokenizer
@@ -91,7 +91,9 @@ class SourceSentence(NamedTuple):
         # A no-break space stays in what is kept; line breaks, tabs and surrogates do not.
         spaced = without_controls(text)
         spaced = spaced if len(spaced) == len(cleaned) else cleaned
-        read, kept = with_numbers(spaced, keep, glossary.numbers, source)
+        # A term in another script has the translation that it must have, and is not kept.
+        has_own = any(foreign_letters(term.source, source) for term in glossary.apply(spaced)[1])
+        read, kept = with_numbers(spaced, keep, glossary.numbers, "" if has_own else source)
         read = clean(read) if kept else cleaned
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.text.glossary import Glossary
 from model.text.languages import lower, upper
 from model.text.normalisation import clean
 from model.text.source_sentence import SourceSentence, as_read, is_capitalised_word, is_in_capitals
@@ -173,3 +174,9 @@ def test_any_sentence_in_capitals_keeps_its_letters(text: str) -> None:
 def test_turkish_has_two_letters_i() -> None:
     assert lower("KAPI AÇIK DEĞİL", "tr") == "kapı açık değil"
     assert upper("Kapı açık değil", "tr") == "KAPI AÇIK DEĞİL"
+
+
+def test_a_term_in_another_script_is_translated_as_the_glossary_says() -> None:
+    terms = Glossary({"שלום": "chalom"})
+    found = SourceSentence.read("Say שלום or привет", ("en", "fr"), Pieces(), glossary=terms)  # type: ignore[arg-type]
+    assert ([term.target for term in found.terms], found.kept) == (["chalom"], ())
