@@ -34,7 +34,8 @@ _BOOK_TAGS = re.compile(r"<(?:package|dc:title|ncx)(?=\s)[^<>]*>")
 # What a reader's library and menu show: the title of a book and the entries of its contents, not its author.
 _BOOK_LABELS = re.compile(
     r"<(?:ncx:)?docAuthor(?:\s[^<>]*)?(?<!/)>(?:(?!</(?:ncx:)?docAuthor).)*+"
-    r"|(?P<tag><(?P<name>dc:title|(?:ncx:)?text)(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]+)(?=</(?P=name)\s*>)",
+    r"|(?P<tag><(?P<name>dc:title|(?:ncx:)?text)(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]+)(?=</(?P=name)\s*>)"
+    r"|(?P<entry><reference(?=\s)[^<>]*?\stitle=\")(?P<title>[^<>\"]+)",
     re.DOTALL,
 )
 # Between the texts of a word with a hyphen that Word writes as an element, perhaps in a run of its own.
@@ -120,7 +121,7 @@ class _Run:
         if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
             # Word drops white space at the ends of a run otherwise.
             tag = f'{tag[:-1]} xml:space="preserve">'
-        text = html.escape(html.unescape(text), quote=False)
+        text = html.escape(html.unescape(text), quote=tag.endswith('"'))
         if self.has_space_elements:
             text = re.sub(r"^ | $|(?<= ) ", _ODF_SPACE, text)
         return self.start, self.end, tag + text
@@ -376,8 +377,9 @@ def _add_odf(
 
 def _book_labels(part: str) -> Iterator[_Paragraph]:
     for found in _BOOK_LABELS.finditer(part):
-        if found["tag"]:
-            yield _Paragraph([_Run(*found.span(), found["text"], "", found["tag"])])
+        if found["tag"] or found["entry"]:
+            text, tag = found["text"] or found["title"], found["tag"] or found["entry"]
+            yield _Paragraph([_Run(*found.span(), text, "", tag)])
 
 
 def _file_text(
