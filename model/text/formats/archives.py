@@ -17,7 +17,7 @@ from typing import Final
 
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError, FileText, in_language, labelled, replaced
-from model.text.formats.markup_syntax import HTML
+from model.text.formats.markup_syntax import HTML, is_end_of_word, is_mark
 
 _MAX_PARTS: Final = 5_000
 _WORD_PARTS = re.compile(
@@ -46,6 +46,7 @@ _HYPHEN = rf"</w:t>{_RUN_BREAK}<w:(?:noBreak|soft)Hyphen/>{_RUN_BREAK}<w:t(?:\s[
 _OFFICE = re.compile(
     r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld)(?=[\s/>])[^<>]*>)"
     r"|(?P<note><w:(?:foot|end)noteReference(?=\s)[^<>]*/>)"
+    r"|(?P<field><w:fldSimple(?=\s)|<w:fldChar(?=\s)[^<>]*\"separate\")"
     rf"|(?P<tag><[wa]:t(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*(?:{_HYPHEN}[^<]*)*)</[wa]:t>"
     r"|<c:num(?:Cache|Lit)>(?:(?!</c:num).)*+|(?P<labelled><c:v>)(?P<label>[^<]+)",
     re.DOTALL,
@@ -58,7 +59,7 @@ _NOISE = re.compile(
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
 _RAISED_OR_LOWERED = re.compile(r'<w:vertAlign w:val="su(?P<word>[bp])|\sbaseline="(?P<slide>-?)[1-9]')
-_NUMBER_OR_SIGN = re.compile(r"[^&<>]{1,40}")
+_LONGEST_INDEX: Final = 10
 _MAX_FORMAT: Final = 4_000
 _MAX_ASSIGNMENTS: Final = 1_000_000
 _NEVER: Final = 1_000_000_000
@@ -73,6 +74,11 @@ _ODF_UNTRANSLATED: Final = (
     "text:tracked-changes",
     "office:annotation",
 )
+_ODF_SHIFTED = re.compile(
+    r'<style:style(?=\s)[^<>]*\sstyle:name="([^"]*)"[^<>]*>\s*'
+    r'<style:text-properties(?=\s)[^<>]*\sstyle:text-position="(?!0%)(super|sub|-|\d)'
+)
+_ODF_STYLE = re.compile(r'\stext:style-name="([^"]*)"')
 _ODF_SPACES = re.compile(r'<text:s(?:\s+text:c="(\d{1,3})")?\s*/>')
 _ODF_SPACE = "<text:s/>"
 _RUN = re.compile(r'<(?:b|code|su[bp]) id="(\d+)">|</(?:b|code|su[bp])>')
@@ -260,13 +266,17 @@ def _better(sums: Sequence[int], best: int, other: int) -> int:
 
 def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
     opened: list[_Paragraph] = []
+    is_field = False
     for found in _OFFICE.finditer(part):
         if found["label"] is not None:
             run = _Run(found.start(), found.end(), found["label"], "", found["labelled"])
             yield _Paragraph([run])
         elif found["text"] is not None:
             if opened and found["text"]:
-                _add(opened[-1], part, found)
+                _add(opened[-1], part, found, is_field=is_field)
+            is_field = False
+        elif found["field"]:
+            is_field = True
         elif found["note"]:
             if opened:
                 opened[-1].runs.append(_Run(*found.span(), "1", found["note"], element="sup"))
@@ -283,20 +293,35 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
     yield from opened
 
 
-def _add(paragraph: _Paragraph, part: str, found: re.Match[str]) -> None:
-    """Adds a run of text, which continues the one before if only noise and the same look lie between."""
+def _add(paragraph: _Paragraph, part: str, found: re.Match[str], *, is_field: bool) -> None:
+    """Adds a run of text, which continues the one before if only noise and the same look lie between.
+
+    The number of a field, such as that of a page, is kept.
+    """
     text = _HYPHENS.sub(lambda hyphen: "-" if "<w:noBreak" in hyphen[0] else "", found["text"])
     run = _Run(found.start(), found.end("text"), text, _look(part, found.start()), found["tag"])
+    last = paragraph.runs[-1] if paragraph.runs else _Run(0, 0, "", "")
     shifted = _RAISED_OR_LOWERED.search(run.look)
-    # The number of a note or in H2O, but not letters as in 1st.
-    if shifted and not any(map(str.isalpha, html.unescape(text))):
-        is_lowered = shifted["word"] == "b" or shifted["slide"] == "-"
-        run.element = ("sub" if is_lowered else "sup") if _NUMBER_OR_SIGN.fullmatch(text) else "code"
-    if paragraph.runs:
-        last = paragraph.runs[-1]
-        is_like_last = _clean(part[last.end : run.start]) == run.look == last.look
-        run.continues = is_like_last and not (run.is_kept or last.is_kept)
+    if shifted:
+        _shift(run, last, is_lowered=shifted["word"] == "b" or shifted["slide"] == "-")
+    elif is_field and not any(map(str.isalpha, html.unescape(text))):
+        run.element = "code"
+    is_like_last = _clean(part[last.end : run.start]) == run.look == last.look
+    run.continues = run.continues or (is_like_last and not (run.is_kept or last.is_kept))
     paragraph.runs.append(run)
+
+
+def _shift(run: _Run, last: _Run, *, is_lowered: bool) -> None:
+    """Keeps a raised or lowered run if it is no words; the end of a word, as in 1st, becomes part of it."""
+    is_index = (
+        is_lowered and last.text[-1:].isalnum() and run.text.isalnum() and len(run.text) <= _LONGEST_INDEX
+    )
+    if not is_lowered and not last.is_kept and is_end_of_word(last.text, run.text):
+        run.look, run.continues = last.look, True
+    elif is_mark(run.text):
+        run.element = "sub" if is_lowered else "sup"
+    elif is_index or not any(map(str.isalpha, html.unescape(run.text))):
+        run.element = "code"
 
 
 def _look(part: str, position: int) -> str:
@@ -312,6 +337,19 @@ def _clean(xml: str) -> str:
 
 
 def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
+    """Yields the paragraphs, with what styles raise or lower."""
+    styles = dict(_ODF_SHIFTED.findall(part))
+    for paragraph in _odf_texts(part):
+        last = _Run(0, 0, "", "")
+        for run in paragraph.runs if styles else ():
+            shift = next((styles[name] for name in _ODF_STYLE.findall(run.look) if name in styles), "")
+            if shift and not run.is_kept:
+                _shift(run, last, is_lowered=shift in ("sub", "-"))
+            last = run
+        yield paragraph
+
+
+def _odf_texts(part: str) -> Iterator[_Paragraph]:
     """Yields the paragraphs; one within another, as in a note, is a paragraph of its own."""
     opened: list[tuple[_Paragraph, int]] = []
     elements: list[tuple[str, str]] = []

@@ -80,8 +80,19 @@ _HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
 _SCRIPTS = {
     rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
 }
-# A raised or lowered number or sign without letters, as a note's, perhaps in a link.
-_RAISED = r"<su[bp](?:\s[^<>]*+)?>(?:<(?!/?su[bp])[^<>]*+>|(?![<>&])[\W\d_]){1,40}+</su[bp]\s*+>"
+# The raised end of a word, as in 1st, XXe, Mme and 1.º, but no letter of a note or formula: dog^a, 10^x.
+_BEFORE_END = r"(?:(?<=[^\W_])(?<!(?-i:[^\W\d_A-Z]{2}))|(?<=\d\.))"
+_END_OF_WORD = re.compile(
+    rf"{_BEFORE_END}\0[aeorªº]\Z|(?<=[^\W_])\.?\0(?!TM\Z|SM\Z)[^\W\d_]{{2,4}}\Z", re.IGNORECASE
+)
+# What is raised or lowered and no word: numbers, signs, single letters.
+_MARKS = r"(?:(?![<>&])[\W\d_]|(?<![^\W\d_])[^\W\d_](?![^\W\d_]))"
+_RAISED = (
+    rf"(?:(?!{_BEFORE_END}<sup[^<>]*+>[aeorªº]<)"
+    rf"<su[bp](?:\s[^<>]*+)?>(?:(?:<(?!/?su[bp])[^<>]*+>|{_MARKS}){{1,40}}+|TM|SM)</su[bp]\s*+>"
+    r"|(?<=[^\W_])<sub(?:\s[^<>]*+)?>[^\W_]{1,10}</sub\s*+>)"
+)
+_MARK = re.compile(rf"{_MARKS}{{1,40}}|TM|SM")
 _NOTE = rf"(?:{_RAISED}|<a(?:\s[^<>]*+)?>{_RAISED}</a\s*+>)"
 _NAME = re.compile(r"</?([^\s/>]+)")
 # The last character of a text and the first one of the next, where a space is missing between them.
@@ -121,6 +132,16 @@ def has_translate_no(attributes: str) -> bool:
     for attribute in _ATTRIBUTE.finditer(attributes):
         values.setdefault(attribute["name"].lower(), _value(attribute).strip().lower())
     return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+
+
+def is_end_of_word(before: str, raised: str) -> bool:
+    """Returns whether raised letters are the end of the word before them, as in 1st, XXe and Mme."""
+    return _END_OF_WORD.search(f"{before[-3:]}\0{raised}") is not None
+
+
+def is_mark(shifted: str) -> bool:
+    """Returns whether what is raised or lowered is no word: numbers, signs, single letters; no entity."""
+    return _MARK.fullmatch(shifted) is not None
 
 
 def closes_itself(attributes: str) -> bool:

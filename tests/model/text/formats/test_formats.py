@@ -242,6 +242,13 @@ def test_a_paragraph_around_a_note_is_translated() -> None:
     assert parts(shouted(".odt", archive(content_xml=part)))["content.xml"] == expected
 
 
+SPAN = '<text:span text:style-name="U">'
+U = (
+    '<style:style style:name="U" style:family="text">'
+    '<style:text-properties style:text-position="33% 58%"/></style:style>'
+)
+
+
 @pytest.mark.parametrize(
     ("paragraph", "texts", "translations", "expected"),
     [
@@ -263,6 +270,12 @@ def test_a_paragraph_around_a_note_is_translated() -> None:
             ['<b id="0">A </b><b id="1"> </b><b id="2">here</b>'],
             ['<b id="0">Un</b> <b id="2">ici</b>'],
             'Un <draw:frame><svg:title>cat</svg:title></draw:frame><x:control>ici</x:control>',
+        ),
+        (
+            f"{U}dog{SPAN}a</text:span> the 1{SPAN}st</text:span>",
+            ['<b id="0">dog<sup id="1">a</sup> the 1st</b>'],
+            ['<b id="0">Hund<sup id="1">a</sup> der 1.</b>'],
+            f"{U}Hund{SPAN}a</text:span> der 1.{SPAN}</text:span>",
         ),
         ("<text:tracked-changes><text:p>old</text:p></text:tracked-changes>new", ["new"], ["neu"], None),
     ],
@@ -359,11 +372,40 @@ BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
             '<b id="0">Le CO</b><sub id="1">2</sub>',
             f"<w:r><w:t>Le CO</w:t></w:r>{RAISED.replace('super', 'sub')}<w:t>2</w:t></w:r>",
         ),
+        # The end of a word is part of the word.
         (
-            f"<w:r><w:t>the 1</w:t></w:r>{RAISED}<w:t>st</w:t></w:r>",
-            '<b id="0">the 1</b><b id="1">st</b>',
-            '<b id="0">le 1</b><b id="1">er</b>',
-            f"<w:r><w:t>le 1</w:t></w:r>{RAISED}<w:t>er</w:t></w:r>",
+            f"<w:r><w:t>the 1</w:t></w:r>{RAISED}<w:t>st</w:t></w:r><w:r><w:t> day</w:t></w:r>",
+            "the 1st day",
+            "le 1er jour",
+            f"<w:r><w:t>le 1er jour</w:t></w:r>{RAISED}<w:t></w:t></w:r><w:r><w:t></w:t></w:r>",
+        ),
+        # The number of a field is kept.
+        *(
+            (
+                f"<w:r><w:t>Page</w:t></w:r>{field}3</w:t></w:r><w:r><w:t>here</w:t></w:r>",
+                '<b id="0">Page</b><code id="1">3</code><b id="2">here</b>',
+                '<b id="0">Seite</b><code id="1">3</code><b id="2">hier</b>',
+                f"<w:r><w:t>Seite</w:t></w:r>{field}3</w:t></w:r><w:r><w:t>hier</w:t></w:r>",
+            )
+            for field in (
+                '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>',
+                '<w:fldSimple w:instr="PAGE"><w:r><w:t>',
+            )
+        ),
+        # The letter of a note or formula is not, nor are words that are raised.
+        *(
+            (
+                f"<w:r><w:t>{word}</w:t></w:r>{raised}<w:t>{mark}</w:t></w:r>",
+                f'<b id="0">{word}{inner}</b>{outer}',
+                f'<b id="0">{word.upper()}{inner}</b>{outer}',
+                f"<w:r><w:t>{word.upper()}</w:t></w:r>{raised}<w:t>{mark}</w:t></w:r>",
+            )
+            for word, raised, mark, inner, outer in [
+                ("the dog", RAISED, "a", '<sup id="1">a</sup>', ""),
+                ("x", RAISED.replace("super", "sub"), "max", "", '<code id="1">max</code>'),
+                ("see", RAISED, "the note", "", '<b id="1">the note</b>'),
+                ("see.", RAISED.replace("super", "sub"), "note", "", '<b id="1">note</b>'),
+            ]
         ),
     ],
 )
