@@ -52,7 +52,7 @@ _LANGUAGES_OF_SCRIPTS = {
     "Latin": "af az bs ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lb lt lv ms mt nb nl nn "
     "no pl pt ro sk sl sq sr sv sw tl tr uz vi",
     "Greek": "el",
-    "Cyrillic": "be bg kk ky mk mn ru sr tg uk",
+    "Cyrillic": "az be bg bs kk ky mk mn ru sr tg uk uz",
     "Hebrew": "he yi",
     "Arabic": "ar fa ps ur",
     "Devanagari": "hi mr ne",
@@ -248,6 +248,14 @@ def words_in_other_scripts(text: str, language: str) -> re.Pattern[str] | None:
 def _words_without(letters: str) -> re.Pattern[str]:
     word = rf"(?:(?!{letters}){_NOT_LATIN.pattern}){{1,40}}"
     return re.compile(rf"(?=[^\W\d_]){word}(?:(?:[.'’/@_·-]|[,،、]? ){word}){{0,8}}")
+
+
+def is_in_other_scripts(text: str, language: str) -> bool:
+    """Returns whether no letter of a text is in Latin or in the script of its language, if that is known."""
+    own = None if text.isascii() else _script(canonical_code(language))
+    return own is not None and not any(
+        own.match(letter) or not _NOT_LATIN.match(letter) for letter in text if letter.isalpha()
+    )
 
 
 def count_words(text: str) -> int:

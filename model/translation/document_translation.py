@@ -22,7 +22,7 @@ from model.decode_request import (
 from model.errors import TextTooLongError
 from model.text.document import Document, Splitting, middle
 from model.text.glossary import Glossary
-from model.text.languages import canonical_code, known_code
+from model.text.languages import canonical_code, is_in_other_scripts, known_code
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation, Translation
@@ -62,8 +62,9 @@ class DocumentTranslation(NamedTuple):
     ) -> Self:
         """Splits a text and encodes its sentences.
 
-        A sentence that the vocabulary cannot spell comes back unchanged, whatever its length. Another one
-        of more tokens than `card.max_source_length` is divided at a clause, else at a word.
+        A sentence that the vocabulary cannot spell, or that is in other scripts than Latin and that of its
+        language, comes back unchanged, whatever its length. Another one of more tokens than
+        `card.max_source_length` is divided at a clause, else at a word.
 
         Args:
             text: Any text; a blank one needs no decoding.
@@ -88,7 +89,9 @@ class DocumentTranslation(NamedTuple):
         read = partial(SourceSentence.read, pair=pair, tokenizer=tokenizer, keep=keep, glossary=glossary)
         sentences = [read(each) for each in document.sentences]
         encode_seconds = time.monotonic() - began
-        spelt = [tokenizer.can_spell(sentence.ids) for sentence in sentences]
+        spelt = [
+            tokenizer.can_spell(each.ids) and not is_in_other_scripts(each.text, source) for each in sentences
+        ]
         if not all(spelt):
             document = document.keeping(spelt)
             sentences = list(compress(sentences, spelt))

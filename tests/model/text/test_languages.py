@@ -15,6 +15,7 @@ from model.text.languages import (
     has_unspaced_sentences,
     has_unspaced_words,
     in_script_of,
+    is_in_other_scripts,
     is_language_code,
     known_code,
     language_code,
@@ -199,3 +200,19 @@ def test_letters_of_scripts_that_are_common() -> None:
     letters = letters_of_scripts("abcdeπ中国", at_least=2)
     assert letters.findall("Łódź, λόγος, 葡萄 12") == [*"Łódź", *"葡萄"]
     assert not letters_of_scripts("abcπ", at_least=4).search("abc")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("東京、2020", "en", True),
+        ("東京 (Tokyo)", "en", False),
+        ("Tokyo", "zh", False),
+        ("ひらがな", "zh", True),
+        ("中国", "ja", False),
+        ("Olá ʻ", "pt", False),
+        ("東京", "xx", False),
+    ],
+)
+def test_text_in_other_scripts(text: str, language: str, expected: bool) -> None:
+    assert is_in_other_scripts(text, language) is expected

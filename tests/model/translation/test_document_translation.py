@@ -208,3 +208,12 @@ def test_what_cannot_be_spelt_stays_in_its_place(tokenizer: Tokenizer) -> None:
 def test_a_sentence_that_is_partly_foreign_is_translated(tokenizer: Tokenizer) -> None:
     assert len(read("The cat 你 sleeps on the mat.", tokenizer).requests) == 1
     assert len(read("the cat 你 sleeps " * 20, tokenizer).requests) > 1
+
+
+def test_a_sentence_in_another_script_is_not_translated(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokenizer, "can_spell", lambda *_: True)
+    document = read("東京、{x} 2020\nTom と\nПока!", tokenizer)
+    assert [sentence.text for sentence in document.sentences] == ["Tom と"]
+    assert document.document.rebuild(["Tom"]) == "東京、{x} 2020\nTom\nПока!"
