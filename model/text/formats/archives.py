@@ -217,8 +217,9 @@ class _Paragraph:
 
     def _next(self, place: int, look: str) -> int:
         """Returns the first run of a look from a run on, else that run."""
-        following = enumerate(self.runs[place:], place)
-        return next((each for each, run in following if run.look == look and not run.is_kept), place)
+        runs = self.runs
+        fits = (each for each in range(place, len(runs)) if runs[each].look == look and not runs[each].is_kept)
+        return next(fits, place)
 
     def _places(self, segments: Sequence[tuple[int, str]]) -> list[int]:
         """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
