@@ -183,10 +183,11 @@ def with_numbers(
 
     Args:
         text: A sentence.
-        keep: Further strings to keep.
+        keep: Further strings to keep; white space is kept in any case.
         used: Numbers that the sentence gets by other means.
         language: Code of its language: words in other scripts than that and Latin are kept too.
     """
+    keep = [each for each in keep if not each.isspace()]
     foreign = words_in_other_scripts(text, language) if language else None
     if not (keep or foreign or _may_hold_strings(text)):
         return text, ()

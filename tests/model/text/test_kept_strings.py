@@ -214,6 +214,7 @@ def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
         ("An apple by Apple, and a station at STATION", ["Apple", "STATION"], ["Apple", "STATION"]),
         ("Project x, PROJECT X, project x", ["project x"], ["Project x", "PROJECT X", "project x"]),
         ("The MP40 guns in room AB12 will open soon", [], ["MP40", "AB12"]),
+        ("I love cats", [" ", "cats"], ["cats"]),
         ("{name} is 2.17 m tall", [], ["{name}", "2.17 m"]),
         (
             "Put file_name.txt and README.md into $HOME :smile:",
