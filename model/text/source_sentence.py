@@ -12,7 +12,14 @@ from typing import Literal, NamedTuple, Self
 
 from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
-from model.text.languages import canonical_code, foreign_letters, lower, upper
+from model.text.languages import (
+    UNSPACED_LETTERS,
+    canonical_code,
+    foreign_letters,
+    has_unspaced_words,
+    lower,
+    upper,
+)
 from model.text.normalisation import clean, without_controls
 from model.text.tags import Tag, without_tags
 from model.text.tokenizer import Tokenizer
@@ -25,6 +32,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _SMALL_LETTER = re.compile("[a-z]")
 _ALWAYS_SMALL = str.maketrans("", "", "ßºª")
 _LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
+_JOINED = re.compile(rf"(?<=[{UNSPACED_LETTERS}])(?=[A-Za-z])|(?<=[A-Za-z])(?=[{UNSPACED_LETTERS}])")
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
 
@@ -102,6 +110,8 @@ class SourceSentence(NamedTuple):
             read, terms = glossary.apply(as_read(read, source), ignores_case=True)
             return cls(text, cleaned, tuple(encode(read)), "capitals", kept, terms)
         read, terms = glossary.apply(read)
+        if has_unspaced_words(source) and not has_unspaced_words(target):
+            read = _JOINED.sub(" ", read)  # a network joins a foreign word to another one otherwise
         ids = encode(read, is_clean=True)
         if is_capitalised_word(read) and not terms:
             small = encode(with_small_initial(read, source))

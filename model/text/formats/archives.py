@@ -218,7 +218,9 @@ class _Paragraph:
     def _next(self, place: int, look: str) -> int:
         """Returns the first run of a look from a run on, else that run."""
         runs = self.runs
-        fits = (each for each in range(place, len(runs)) if runs[each].look == look and not runs[each].is_kept)
+        fits = (
+            each for each in range(place, len(runs)) if runs[each].look == look and not runs[each].is_kept
+        )
         return next(fits, place)
 
     def _places(self, segments: Sequence[tuple[int, str]]) -> list[int]:

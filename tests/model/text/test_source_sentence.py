@@ -180,3 +180,9 @@ def test_a_term_in_another_script_is_translated_as_the_glossary_says() -> None:
     terms = Glossary({"שלום": "chalom"})
     found = SourceSentence.read("Say שלום or привет", ("en", "fr"), Pieces(), glossary=terms)  # type: ignore[arg-type]
     assert ([term.target for term in found.terms], found.kept) == (["chalom"], ())
+
+
+@pytest.mark.parametrize(("target", "ids"), [("en", "我爱 iPhone 和 Tom。"), ("ja", "我爱iPhone和Tom。")])
+def test_a_latin_word_in_chinese_is_read_apart_for_a_language_with_spaces(target: str, ids: str) -> None:
+    found = SourceSentence.read("我爱iPhone和Tom。", ("zh", target), Pieces())  # type: ignore[arg-type]
+    assert found.ids == tuple(Pieces().encode(ids))
