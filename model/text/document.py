@@ -64,6 +64,7 @@ _LONG_STRING = re.compile(r"[`{<\\]|\((?<=[\w$]\()|\[\[|\$[^$]*\$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.\s+\Z")
+_ABBREVIATED_WORDS = re.compile(r"\w\.(?:-?\w+){1,3}\.\s+\Z")  # JJ.OO., c.-à-d.
 _ORDINAL = re.compile(r"(?<!\d)(?:\d{1,2}|[IVX]+)\.\s+\Z")
 _ORDINAL_LANGUAGES = frozenset(
     {"bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr"}
@@ -328,6 +329,7 @@ def _is_abbreviated(tail: str, head: str, language: str) -> bool:
     return bool(
         (language != "en" and _INITIAL.search(tail))
         or (language in _ORDINAL_LANGUAGES and _ORDINAL.search(tail))
+        or (head[0].islower() and _ABBREVIATED_WORDS.search(tail))
         or (head[0].isdigit() and _BEFORE_A_FIGURE.search(tail))
         or (language == "fr" and _FRENCH_TITLE.search(tail))
         or (language == "fr" and _FRENCH_ABBREVIATION.search(tail) and not _WORD.match(head))

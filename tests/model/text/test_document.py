@@ -292,6 +292,8 @@ def split(text: str, language: str) -> list[str]:
         ("en", ["It works.", "It really does. ", "See readme.Txt or use foo.Bar()."]),
         ("fr", ["J'ai vu M. Dupont, M.\xa0Durand et Mlle. Petit. ", "Ça va ? ", "J.-C. est né."]),
         ("fr", ["« Très bien ! » dit-elle. ", "Fin."]),
+        ("fr", ["Tous, c.-à-d. nous. ", "Oui."]),
+        ("es", ["Los JJ.OO. de 1992. ", "Los JJ.OO. ", "Bien."]),
         ("de", ["Am 20. Dezember beginnt das 6. Treffen. ", "Dr. Weiß kommt z.B. auch. ", "Gut."]),
         ("cs", ["Přišla 5. května s A. Novákem. ", "Konec."]),
         ("es", ["¿Qué tal? ", "¡Hola, Sr. Ruiz! ", "Adiós."]),
