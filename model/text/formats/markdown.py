@@ -43,7 +43,7 @@ _CELL_END = re.compile(r"((?<!\\)\|)")
 # What more text may belong to, if it is indented: as its own text is, or by four columns below notes.
 _ITEM = re.compile(r"[ \t>]*(?:(?:[-*+:]|\d{1,9}[.)])[ \t]+|(?P<note>\[\^[^\]\n]+\]:|!!!|\?\?\?))")
 _CODE_INDENT = 4  # columns, more than those of the text around it
-_ADDRESS = r"""[^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?"""
+_ADDRESS = r"""(?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+(?:"[^"]*"|'[^']*'))?"""
 _INLINE = re.compile(
     rf"""
     (?P<text>\\. | {MATHS} | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
@@ -61,6 +61,7 @@ _LONGEST_WORD = 40
 _LAST_WORD = re.compile(r"\w+[.,;:!?…]?\Z")
 _SAME_LABEL = re.compile(r"(\[([^\[\]]+)\])\[\2\]")
 _TAG = re.compile(r'<([ab]) id="(\d+)"(?: title="([^"]*)")?>|</([ab])>')
+_EMPTY = re.compile(r'<b id="(\d+)"></b>')
 _LINK_TITLE = re.compile(r"""(?<=\s)(["'])(.*?)\1(?=\))""")
 
 
@@ -134,6 +135,8 @@ class Inline:
     def restored(self, markup: str) -> str:
         """Returns a translation of `markup` with the marks of the source."""
         ends: list[str] = []
+        while (shorter := _EMPTY.sub(self._emptied, markup)) != markup:
+            markup = shorter
 
         def mark(tag: re.Match[str]) -> str:
             if tag[2]:
@@ -150,10 +153,15 @@ class Inline:
         parts[::2] = (html.unescape(part).translate(added) for part in parts[::2])
         text = "".join(parts)
         for emphasis in {start for start, end in self._marks if start == end}:
-            # Marks around nothing would be read as other marks.
+            # Marks of two neighbours would be read as other marks.
             text = text.replace(2 * emphasis, "") if 2 * emphasis not in self.source else text
         text = _SAME_LABEL.sub(self._shortest, text) if self.labels else text
         return text.replace("|", r"\|") if self.in_cell else text
+
+    def _emptied(self, element: re.Match[str]) -> str:
+        """Returns an element around nothing; emphasis is nothing then, as its marks would be other marks."""
+        start, end = self._marks[int(element[1])]
+        return "" if start == end else element[0]
 
     def _shortest(self, link: re.Match[str]) -> str:
         """Returns a link whose text is its label as the source writes it, else without a label."""

@@ -86,6 +86,12 @@ def test_markdown_is_read_in_whole_sentences() -> None:
     assert 'nested <a id="0">two</a> a_b_c' in texts
 
 
+def test_emphasis_that_lost_its_words_takes_no_marks_of_others() -> None:
+    file = read_file(".md", b"**Bold** and *a ~~b~~*[^1]\n", "fr", 0)
+    lost = '<b id="0">Gras</b><b id="2"><b id="1"></b></b><b id="3"></b>'
+    assert file.rebuild([lost]).decode() == "**Gras**[^1]\n"
+
+
 def test_titles_of_links_are_translated() -> None:
     source = '![a](b.png \'My "x" & y\') and [c](d "It\'s")\n\n[e]: f "One *two*"\n'
     file = read_file(".md", source.encode(), "fr", 0)
@@ -141,6 +147,7 @@ def test_footnotes_of_markdown_stay_behind_their_words() -> None:
         ("2 * 3 * 4 and *5 * 6\n", ("2 * 3 * 4 and *5 * 6",)),
         ("| a |\n|---|\n| b \\| c |\n", ("a", "b | c")),
         ("if a==b and c==d\n", ("if a==b and c==d",)),
+        ("see [text](<a b.html> 'its')\n", ('see <a id="0" title="its">text</a>',)),
         ("==marked== word\n", ('<b id="0">marked</b> word',)),
     ],
 )
