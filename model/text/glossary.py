@@ -105,7 +105,7 @@ class Glossary:
         if not self.entries:
             return text, ()
         parts, terms, end = [], list[Term](), 0
-        for start, stop, source in self._matches(text, ignores_case):
+        for start, stop, source in self.matches(text, ignores_case=ignores_case):
             target = self.entries[source]
             is_raised = text[start].isupper() and source[0].islower()
             before = text[start - 1 : start]
@@ -114,7 +114,8 @@ class Glossary:
             end = stop
         return "".join([*parts, text[end:]]), tuple(terms)
 
-    def _matches(self, text: str, ignores_case: bool) -> Iterator[tuple[int, int, str]]:
+    def matches(self, text: str, *, ignores_case: bool = False) -> Iterator[tuple[int, int, str]]:
+        """Yields start and end of each term in a cleaned sentence, and the term, in order."""
         start, is_beginning = 0, True
         while start < len(text):
             found = self._longest_at(text, start, ignores_case or is_beginning)

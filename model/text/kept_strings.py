@@ -177,7 +177,11 @@ class KeptString:
 
 
 def with_numbers(
-    text: str, keep: Sequence[str] = (), used: Collection[str] = (), language: str = ""
+    text: str,
+    keep: Sequence[str] = (),
+    used: Collection[str] = (),
+    language: str = "",
+    terms: Sequence[tuple[int, int]] = (),
 ) -> tuple[str, tuple[KeptString, ...]]:
     """Returns a sentence with a number in place of each string to keep, and these strings.
 
@@ -186,18 +190,19 @@ def with_numbers(
         keep: Further strings to keep; white space is kept in any case.
         used: Numbers that the sentence gets by other means.
         language: Code of its language: words in other scripts than that and Latin are kept too.
+        terms: Start and end of each term of a glossary, in order. Only `keep` precedes a term, and what
+            begins before it, such as a web address.
     """
     keep = [each for each in keep if not each.isspace()]
     foreign = words_in_other_scripts(text, language) if language else None
     if not (keep or foreign or _may_hold_strings(text)):
         return text, ()
-    patterns = [_KEPT, foreign] if foreign else [_KEPT]
-    if keep:
-        patterns.insert(0, re.compile("|".join(map(_whole, sorted(keep, key=len, reverse=True)))))
+    longest_first = map(_whole, sorted(keep, key=len, reverse=True))
+    listed = re.compile("|".join(longest_first)) if keep else None
     used = {*used, *_NUMBER.findall(text)}
     numbers = (number for number in _numbers() if number not in used)
     parts, kept, end = list[str](), list[KeptString](), 0
-    for begin, stop in _joined(_spans(text, patterns)):
+    for begin, stop in _joined(_spans(text, listed, foreign, terms)):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
         is_apart = (
             not before or before.isspace() or before in _OPENING or UNSPACED_LETTER.match(before) is not None,
@@ -239,7 +244,7 @@ def kept_spans(text: str) -> list[tuple[int, int]]:
     """Returns start and end of each string of a text that is not translated, in order."""
     if not _may_hold_strings(text):
         return []
-    return list(_spans(text, [_KEPT]))
+    return list(_spans(text))
 
 
 def without_kept_strings(text: str) -> str:
@@ -274,14 +279,32 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     return translation
 
 
-def _spans(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, int]]:
-    """Yields start and end of each match that is not too long; where several begin, of the first pattern."""
-    position = 0
+def _spans(
+    text: str,
+    listed: re.Pattern[str] | None = None,
+    foreign: re.Pattern[str] | None = None,
+    terms: Sequence[tuple[int, int]] = (),
+) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each string to keep that is not too long.
+
+    Where several begin, it is the one listed, or else the term of a glossary, which is not kept.
+    """
+    position = place = 0
+    patterns = [pattern for pattern in (listed, _KEPT, foreign) if pattern]
     found = [pattern.search(text) for pattern in patterns]
     while match := min(filter(None, found), key=re.Match.start, default=None):
-        position = match.end()
-        if len(match[0]) <= _LONGEST:
-            yield match.start(), _end(text, match) if match.re is _KEPT else position
+        begin, stop = match.span()
+        while place < len(terms) and terms[place][0] < position:
+            place += 1
+        start, end = terms[place] if place < len(terms) else (len(text), len(text))
+        if start <= begin and match.re is not listed:
+            position = end
+        else:
+            if match.re is foreign and start < stop:
+                stop = begin + len(text[begin:start].rstrip())
+            position = stop
+            if stop - begin <= _LONGEST:
+                yield begin, _end(text, match) if match.re is _KEPT else stop
         found = [
             pattern.search(text, position) if each and each.start() < position else each
             for pattern, each in zip(patterns, found, strict=True)

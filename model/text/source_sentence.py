@@ -15,7 +15,6 @@ from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
 from model.text.languages import (
     UNSPACED_LETTERS,
     canonical_code,
-    foreign_letters,
     has_unspaced_words,
     lower,
     upper,
@@ -99,9 +98,9 @@ class SourceSentence(NamedTuple):
         # A no-break space stays in what is kept; line breaks, tabs and surrogates do not.
         spaced = without_controls(text)
         spaced = spaced if len(spaced) == len(cleaned) else cleaned
-        # A term in another script has the translation that it must have, and is not kept.
-        has_own = any(foreign_letters(term.source, source) for term in glossary.apply(spaced)[1])
-        read, kept = with_numbers(spaced, keep, glossary.numbers, "" if has_own else source)
+        matches = glossary.matches(spaced, ignores_case=is_in_capitals(spaced)) if glossary.entries else ()
+        spans = [(start, end) for start, end, _ in matches]
+        read, kept = with_numbers(spaced, keep, glossary.numbers, source, spans)
         read = clean(read) if kept else cleaned
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)

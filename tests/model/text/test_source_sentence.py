@@ -176,10 +176,23 @@ def test_turkish_has_two_letters_i() -> None:
     assert upper("Kapı açık değil", "tr") == "KAPI AÇIK DEĞİL"
 
 
-def test_a_term_in_another_script_is_translated_as_the_glossary_says() -> None:
-    terms = Glossary({"שלום": "chalom"})
-    found = SourceSentence.read("Say שלום or привет", ("en", "fr"), Pieces(), glossary=terms)  # type: ignore[arg-type]
-    assert ([term.target for term in found.terms], found.kept) == (["chalom"], ())
+@pytest.mark.parametrize(
+    ("text", "keep", "terms", "kept"),
+    [
+        ("Say שלום or привет", [], ["שלום"], ["привет"]),
+        ("Say как дела, or так", [], ["дела"], ["как", "так"]),
+        ("Use Node.js 2.0 and C++, see https://x.org/C++", [], ["Node.js 2.0", "C++"], ["https://x.org/C++"]),
+        ("COVID-19, A4 or A5", ["A4"], ["COVID-19", "A4"], ["A4", "A5"]),
+        ("COVID-19 IS BAD AT 5 KM AND a@b.org", [], ["covid-19"], ["a@b.org"]),
+    ],
+)
+def test_a_term_is_translated_as_the_glossary_says_unless_it_is_to_be_kept(
+    text: str, keep: list[str], terms: list[str], kept: list[str]
+) -> None:
+    glossary = Glossary({term: f"so {term}" for term in terms})
+    found = SourceSentence.read(text, ("en", "fr"), Pieces(), keep, glossary)  # type: ignore[arg-type]
+    assert [term.source for term in found.terms] == [term for term in terms if term not in keep]
+    assert [string.text for string in found.kept] == kept
 
 
 @pytest.mark.parametrize(("target", "ids"), [("en", "我爱 iPhone 和 Tom。"), ("ja", "我爱iPhone和Tom。")])
