@@ -118,6 +118,12 @@ class SourceSentence(NamedTuple):
                 return cls(text, cleaned, tuple(small), "capital_initial", kept)
         return cls(text, cleaned, tuple(ids), kept=kept, terms=terms)
 
+    @property
+    def has_words(self) -> bool:
+        """Returns whether it has a letter outside of kept strings."""
+        kept = sum(map(str.isalpha, "".join(string.text for string in self.kept)))
+        return not self.kept or sum(map(str.isalpha, self.cleaned)) > kept
+
     def restore_casing(self, translation: str, language: str) -> str:
         """Returns a translation, or the beginning of one, in the casing of the sentence.
 

@@ -62,9 +62,9 @@ class DocumentTranslation(NamedTuple):
     ) -> Self:
         """Splits a text and encodes its sentences.
 
-        A sentence that the vocabulary cannot spell, or that is in other scripts than Latin and that of its
-        language, comes back unchanged, whatever its length. Another one of more tokens than
-        `card.max_source_length` is divided at a clause, else at a word.
+        A sentence that the vocabulary cannot spell, that is in other scripts than Latin and that of its
+        language, or that has no word but kept strings, comes back unchanged, whatever its length. Another one
+        of more tokens than `card.max_source_length` is divided at a clause, else at a word.
 
         Args:
             text: Any text; a blank one needs no decoding.
@@ -90,7 +90,8 @@ class DocumentTranslation(NamedTuple):
         sentences = [read(each) for each in document.sentences]
         encode_seconds = time.monotonic() - began
         spelt = [
-            tokenizer.can_spell(each.ids) and not is_in_other_scripts(each.text, source) for each in sentences
+            each.has_words and tokenizer.can_spell(each.ids) and not is_in_other_scripts(each.text, source)
+            for each in sentences
         ]
         if not all(spelt):
             document = document.keeping(spelt)

@@ -217,3 +217,8 @@ def test_a_sentence_in_another_script_is_not_translated(
     document = read("東京、{x} 2020\nTom と\nПока!", tokenizer)
     assert [sentence.text for sentence in document.sentences] == ["Tom と"]
     assert document.document.rebuild(["Tom"]) == "東京、{x} 2020\nTom\nПока!"
+
+
+def test_a_sentence_of_kept_strings_is_not_translated(tokenizer: Tokenizer) -> None:
+    document = read("{min}–{max}\nThank {you}.\nhttps://example.org: A4", tokenizer)
+    assert [sentence.text for sentence in document.sentences] == ["Thank {you}."]
