@@ -9,6 +9,7 @@ finishes it. It never waits for the other sentences of the batch.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,8 @@ class DecodingEngine:
     The translation of a sentence does not depend on the others: options, random numbers and stop rules
     are its own, and a sentence with NaN or infinity fails alone.
 
-    One thread drives the engine; only `interrupt` may be called from other threads.
+    One thread drives the engine; only `interrupt` may be called from other threads. Calls of `decode`
+    wait for each other.
 
     Args:
         runner: Computes the running batch.
@@ -80,6 +82,7 @@ class DecodingEngine:
         self._running: dict[Sentence, Load] = {}
         self._added, self._occupied = np.zeros((2, len(self._most)), np.int64)
         self._interrupt = Interrupt()
+        self._decoding = Lock()
         self._added_at: dict[Sentence, float] = {}
 
     @property
@@ -192,7 +195,7 @@ class DecodingEngine:
         *,
         progress: Callable[[int], object] | None = None,
     ) -> list[Result]:
-        """Translate every request and return when all are done; the engine must be idle.
+        """Translate every request and return when all are done; nothing else may drive the engine.
 
         The longest sources go first, so that the batch is full almost to the end.
 
@@ -207,18 +210,19 @@ class DecodingEngine:
         waiting = deque(sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids)))
         results: dict[int, Result] = {}
         index_of: dict[Sentence, int] = {}
-        try:
-            while len(results) < len(requests):
-                done = len(results)
-                if self.load <= _REFILL_BELOW:
-                    self._fill_up(requests, waiting, index_of, results)
-                for sentence, result in self.step().finished:
-                    results[index_of.pop(sentence)] = result
-                if progress is not None and len(results) > done:
-                    progress(len(results) - done)
-        except BaseException:
-            self.reset()
-            raise
+        with self._decoding:
+            try:
+                while len(results) < len(requests):
+                    done = len(results)
+                    if self.load <= _REFILL_BELOW:
+                        self._fill_up(requests, waiting, index_of, results)
+                    for sentence, result in self.step().finished:
+                        results[index_of.pop(sentence)] = result
+                    if progress is not None and len(results) > done:
+                        progress(len(results) - done)
+            except BaseException:
+                self.reset()
+                raise
         return [results[index] for index in range(len(requests))]
 
     def _fill_up(

@@ -82,7 +82,7 @@ def decode_in_parallel(
 
 @dataclass(frozen=True, kw_only=True)
 class Translator:
-    """A loaded checkpoint that translates texts.
+    """A loaded checkpoint that translates texts; several threads may use it.
 
     Example:
         >>> translator = Translator.load("checkpoints/everyday")

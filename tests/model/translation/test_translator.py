@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,14 @@ def test_a_text_that_is_too_long_is_divided_or_skipped(translator: Translator) -
         "",
     ]
     assert skipped == ["q[0]", "q[2]"]
+
+
+def test_several_threads_may_use_it(translator: Translator) -> None:
+    texts = [[f"I have {i} cats.", "Thank you."] * 10 for i in range(8)]
+    expected = [translator.translate(each, source="en", target="fr") for each in texts]
+    with ThreadPoolExecutor(8) as threads:
+        found = threads.map(lambda each: translator.translate(each, source="en", target="fr"), texts * 4)
+    assert list(found) == expected * 4
 
 
 def test_progress_counts_every_sentence(translator: Translator) -> None:
