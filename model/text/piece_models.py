@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 import sentencepiece
 
@@ -386,28 +386,6 @@ class CharacterModel(VocabularyModel):
         return "".join(self.pieces(ids)).replace(SPACE, " ")
 
 
-class Words(Protocol):
-    """Turns text into words, and words into text."""
-
-    def split(self, text: str) -> list[str]:
-        """Returns the words of a text."""
-
-    def join(self, words: list[str]) -> str:
-        """Returns the text of words."""
-
-
-class WhiteSpace:
-    """Words between white space."""
-
-    def split(self, text: str) -> list[str]:
-        """Returns the words of a text."""
-        return text.split()
-
-    def join(self, words: list[str]) -> str:
-        """Returns the text of words."""
-        return " ".join(words)
-
-
 class MosesWords:
     """Words by the rules of Moses for one language, as the package `sacremoses` has them.
 
@@ -450,7 +428,7 @@ class SubwordNmtModel(VocabularyModel):
         vocabulary: Sequence[str],
         special_ids: Mapping[str, int],
         tags: Collection[str] = (),
-        words: Words | None = None,
+        words: MosesWords | None = None,
     ) -> None:
         """Reads a file of merges.
 
@@ -459,18 +437,19 @@ class SubwordNmtModel(VocabularyModel):
             vocabulary: The piece of every id.
             special_ids: Id of each of SPECIAL_NAMES.
             tags: Pieces that select a language.
-            words: What turns text into words; None is white space.
+            words: What turns text into words, and back; None is white space.
 
         Raises:
             TokenizerError: If the file cannot be read, has a line that is no pair, or lacks a special id.
         """
         self._ends_apart, self._ranks = _read_merges(path)
         super().__init__(path.name, vocabulary, special_ids, tags)
-        self._words_of = words or WhiteSpace()
+        self._words = words
         self._word = lru_cache(maxsize=_CACHED_WORDS)(self._cut_word)
 
     def _cut(self, text: str) -> list[str]:
-        return [piece for word in self._words_of.split(text) for piece in self._pieces_of(word)]
+        words = text.split() if self._words is None else self._words.split(text)
+        return [piece for word in words for piece in self._pieces_of(word)]
 
     def _pieces_of(self, word: str) -> Sequence[str]:
         if len(word) <= _LONGEST_WORD:
@@ -492,7 +471,7 @@ class SubwordNmtModel(VocabularyModel):
 
     def _join(self, ids: list[int]) -> str:
         text = " ".join(self.pieces(ids)).replace(_CONTINUES + " ", "").removesuffix(_CONTINUES)
-        return self._words_of.join(text.split())
+        return " ".join(text.split()) if self._words is None else self._words.join(text.split())
 
 
 def _merged(symbols: Sequence[str], pair: tuple[str, str]) -> list[str]:

@@ -394,7 +394,6 @@ class _Frame:
         self._tags = {code: ids[piece] for code, piece in tags.items() if piece in ids}
         kept = [part for part in parts if tags or part not in (SOURCE_TAG, TARGET_TAG)]
         self._parts = [part if part in (SOURCE_TAG, TARGET_TAG) else ids[part] for part in kept]
-        self._known: dict[tuple[str | None, str | None], tuple[int, ...]] = {}
 
     def ids(self, source_language: str | None, target_language: str | None) -> tuple[int, ...]:
         """Returns the ids for a pair of languages.
@@ -402,15 +401,10 @@ class _Frame:
         Raises:
             UnsupportedLanguageError: If the frame needs the tag of a language that has none.
         """
-        pair = (source_language, target_language)
-        known = self._known.get(pair)
-        if known is None:
-            languages = dict(zip((SOURCE_TAG, TARGET_TAG), pair, strict=True))
-            parts = (
-                each if isinstance(each, int) else self._tag(each, languages[each]) for each in self._parts
-            )
-            known = self._known[pair] = tuple(parts)
-        return known
+        languages = {SOURCE_TAG: source_language, TARGET_TAG: target_language}
+        return tuple(
+            part if isinstance(part, int) else self._tag(part, languages[part]) for part in self._parts
+        )
 
     def _tag(self, part: str, language: str | None) -> int:
         tag = self._tags.get(language or "")
