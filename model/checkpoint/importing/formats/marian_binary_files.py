@@ -17,12 +17,11 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite, prod
+from math import isfinite
 from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from model.checkpoint.importing.reader import refusal
@@ -141,28 +140,24 @@ class MarianFile(ForeignTensors):
             return self.path, None
         owner = TemporaryFolder()
         path = owner.path / "unpacked"
-        with gzip.open(self.path) as packed, path.open("wb") as target:
-            _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
+        path.write_bytes(unpacked(self.path))
         return path, owner
 
     def _read_npz(self) -> None:
-        """Copies the tensors of an `.npz` file, which may be compressed, to a temporary one."""
+        """Unpacks the tensors of an `.npz` file, and finds where their numbers begin."""
         owner = TemporaryFolder()
-        path = owner.path / "unpacked"
-        with path.open("wb") as target, zipfile.ZipFile(self.path) as archive:
+        with zipfile.ZipFile(self.path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            if size > _MOST_UNPACKED_BYTES:
+                raise refusal(self.path, "size when unpacked", f"at most {_MOST_UNPACKED_BYTES} bytes", size)
             for member in archive.namelist():
-                name, start = member.removesuffix(".npy"), target.tell()
-                with archive.open(member) as file:
-                    shape, is_fortran, dtype = _npy_header(file)
+                path = Path(archive.extract(member, owner.path))
+                values, name = np.load(path, mmap_mode="r"), member.removesuffix(".npy")
+                if not values.flags.c_contiguous:
                     where = f"{self.path}: tensor {name!r}"
-                    if is_fortran or dtype.kind not in "fiu":
-                        kind = f"{dtype} in {'columns' if is_fortran else 'rows'}"
-                        raise CheckpointError(f"{where} must hold numbers in rows, but holds {kind}")
-                    size = prod(shape) * dtype.itemsize
-                    if _copy(file, target, _MOST_UNPACKED_BYTES - start) != size:
-                        raise CheckpointError(f"{where} must have {size} bytes")
-                kind = dtype.name if dtype.isnative else dtype.str
-                self.tensors[name] = ForeignTensor(path, start, shape, kind, owner)
+                    raise CheckpointError(f"{where} must hold numbers in rows, but holds columns")
+                kind = values.dtype.name if values.dtype.isnative else values.dtype.str
+                self.tensors[name] = ForeignTensor(path, values.offset, values.shape, kind, owner)
 
 
 def is_marian_file(path: Path) -> bool:
@@ -281,20 +276,6 @@ def _is_npz(path: Path) -> bool:
     return path.suffix == ".npz"
 
 
-def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
-    """Copies a file to its end, and returns its size.
-
-    Raises:
-        ValueError: If it has more bytes than `most`.
-    """
-    start = target.tell()
-    while block := source.read(2**20):
-        target.write(block)
-        if target.tell() - start > most:
-            raise ValueError(f"it must have at most {_MOST_UNPACKED_BYTES} bytes when unpacked")
-    return target.tell() - start
-
-
 def _name(reader: BinaryReader, length: int) -> str:
     if not 1 < length <= _MOST_NAME_BYTES:
         raise refusal(reader.path, "length of a tensor's name", f"between 2 and {_MOST_NAME_BYTES}", length)
@@ -309,9 +290,3 @@ def _shape(reader: BinaryReader, name: str, length: int) -> tuple[int, ...]:
     if any(extent < 0 for extent in shape):
         raise refusal(where, "shape", "of lengths that are not negative", list(shape))
     return shape
-
-
-def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return cast("tuple[tuple[int, ...], bool, np.dtype[np.generic]]", read(file))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.checkpoint.importing.formats import marian_binary_files
 from model.checkpoint.importing.formats.marian_folder import read
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing import refusals
@@ -204,6 +205,14 @@ def test_pickles_in_archives_are_not_read(tmp_path: Path) -> None:
     tensors = random_tensors(FIREFOX, (33, 33))
     path = made.folder / "model.enfr.npz"
     write_npz(path, FIREFOX, {**tensors, "Wemb": np.array([{}], dtype=object)})
-    refused(made.folder, "model.enfr.npz: tensor 'Wemb' must hold numbers in rows")
+    refused(made.folder, "model.enfr.npz is not a Marian model: Array can't be memory-mapped")
     write_npz(path, FIREFOX, {**tensors, "Wemb": np.asfortranarray(tensors["Wemb"])})
     refused(made.folder, "model.enfr.npz: tensor 'Wemb' must hold numbers in rows")
+
+
+def test_an_archive_that_claims_too_much_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path / "enfr", layout="npz")
+    monkeypatch.setattr(marian_binary_files, "_MOST_UNPACKED_BYTES", 10_000)
+    refused(made.folder, "model.enfr.npz: `size when unpacked` must be at most 10000 bytes")
