@@ -382,7 +382,7 @@ def convert_pickle(path: Path, result: Path) -> None:
     """Writes the tensors of a pickle to a safetensors file; `unpickle` runs this in its own process.
 
     Raises:
-        ValueError: If the file holds anything but tensors by name, or more numbers than it has bytes.
+        ValueError: If the file holds anything but tensors by name.
     """
     import torch
     from safetensors.torch import save_file
@@ -390,7 +390,6 @@ def convert_pickle(path: Path, result: Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     places: dict[tuple[object, ...], str] = {}
     tied: dict[str, str] = {}
-    total = 0
     for name, tensor in _unpickled(path).items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise ValueError(f"{name!r} is no tensor")
@@ -399,10 +398,6 @@ def convert_pickle(path: Path, result: Path) -> None:
             tied[name] = places[place]
             continue
         places[place] = name
-        # A view may claim more numbers than its storage has, such as a tensor expanded to any size.
-        total += tensor.numel() * tensor.element_size()
-        if total > path.stat().st_size:
-            raise ValueError(f"{name!r} claims more numbers than the file has")
         tensors[name] = tensor.contiguous()
     # The file has each tensor once; its metadata name the tied ones.
     save_file(tensors, result, tied)
@@ -431,13 +426,17 @@ def _unpickled(path: Path) -> Mapping[object, object]:
 
 
 def _limit_memory(size: int) -> None:
-    """Limits the address space to what is in use, a mapping and two copies of the file, and a spare GiB."""
+    """Limits the address space to what is in use, a mapping and two copies of the file, and a spare GiB.
+
+    So a tensor that claims more numbers than the file has cannot take the memory of the machine.
+    """
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     limit = pages * resource.getpagesize() + 3 * size + _SPARE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _require_stored(path: Path) -> None:
+    """Refuses compressed numbers, which a mapping would read as they are."""
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED:

@@ -73,7 +73,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], bytes], str]] = {
     "a program in an old pickle": (lambda proof: pickle.dumps(Hostile(proof), 2), r"it names GLOBAL \w+"),
     "a list": (lambda _: saved([1]), "a list instead of tensors by name"),
     "something else than tensors": (lambda _: saved({"a": 1}), "'a' is no tensor"),
-    "more numbers than bytes": (lambda _: saved({"a": torch.zeros(1).expand(10**12)}), "more numbers than"),
+    "more numbers than bytes": (lambda _: saved({"a": torch.zeros(1).expand(10**12)}), "allocate memory"),
     "compressed": (lambda _: compressed(), "is compressed"),
     "a damaged archive": (lambda _: b"PK\3\4 and no more", "failed reading zip archive"),
     "text": (lambda _: b"text", "empty list"),
