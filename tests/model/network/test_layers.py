@@ -18,7 +18,6 @@ from model.network.layers import (
     SimpleRecurrentUnit,
     StandardDeviationNorm,
     choose_attention_kernels,
-    keep_mask,
     key_mask,
     layer_norm,
     masked_softmax,
@@ -122,16 +121,6 @@ def test_weights_by_hand_are_those_of_the_fused_kernel(queries: int, keys: int, 
     assert_close(weights.sum(-1), torch.ones(2, 3, queries))
     fused = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
     assert_close(weights @ value, fused, atol=1e-5, rtol=1e-5)
-
-
-SHAPES = pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (5, 7), (2, 3, 5)])
-
-
-@SHAPES
-def test_the_mask_has_the_shape_of_its_tensor(shape: tuple[int, ...]) -> None:
-    mask = keep_mask(torch.ones(shape), 0.5)
-    assert mask.shape == shape
-    assert set(mask.flatten().tolist()) <= {0.0, 2.0}
 
 
 def test_a_rate_of_1_leaves_nothing() -> None:
