@@ -233,7 +233,7 @@ class SentencePieceModel(PieceModel):
         """
         self.name = path.name
         self._is_foreign = is_foreign
-        self._processor = _read(path)
+        self._processor = load_sentencepiece(path)
         everything = list(range(self._processor.get_piece_size()))
         own: list[str] = self._processor.id_to_piece(everything)
         controls = {own[id_] for id_, is_ in enumerate(self._processor.is_control(everything)) if is_}
@@ -325,9 +325,14 @@ class SentencePieceModel(PieceModel):
         return {name: vocabulary.index(piece) for name, piece in places.items() if piece in vocabulary}
 
 
-def _read(path: Path) -> sentencepiece.SentencePieceProcessor:
+def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
+    """Loads a model file, or the content that a file was unpacked or converted to.
+
+    Raises:
+        TokenizerError: If the file cannot be read, or is not a SentencePiece model.
+    """
     try:
-        content = path.read_bytes()
+        content = path.read_bytes() if content is None else content
     except OSError as error:
         raise TokenizerError(f"cannot read {path}: {error.strerror}") from error
     try:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from model.checkpoint.importing.parameters import Parameter
 from model.checkpoint.importing.reader import refusal
 from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, Part
-from model.checkpoint.manifest import read_errors
 from model.errors import CheckpointError
 from model.text.tokenizer import (
     SHARED_FILE,
@@ -230,18 +229,6 @@ def kind_of_pieces(folder: Path, models: Mapping[str, Path], pieces: Sequence[st
 def filled(pieces: Sequence[str], rows: int) -> list[str]:
     """Returns pieces, with placeholders for the ids up to the number of rows that have none."""
     return [*pieces, *(f"<unused{id_}>" for id_ in range(len(pieces), rows))]
-
-
-def load_sentencepiece(path: Path, content: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
-    """Loads a model file, or the content that a file was unpacked or converted to."""
-    if content is None:
-        with read_errors(path):
-            content = path.read_bytes()
-    try:
-        # SentencePiece itself accepts an empty model.
-        return sentencepiece.SentencePieceProcessor(model_proto=content or b"\xff")
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is not a SentencePiece model") from error
 
 
 def pieces_of(processor: sentencepiece.SentencePieceProcessor) -> list[str]:

@@ -25,10 +25,11 @@ from model.checkpoint.importing.reader import (
     refusal,
     used_tags,
 )
-from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
+from model.checkpoint.importing.vocabulary import filled, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import bare_tag
+from model.text.piece_models import load_sentencepiece
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,

@@ -28,10 +28,11 @@ from model.checkpoint.importing.reader import (
     language_tags,
     refusal,
 )
-from model.checkpoint.importing.vocabulary import filled, load_sentencepiece, pieces_of, vocabulary_lists
+from model.checkpoint.importing.vocabulary import filled, pieces_of, vocabulary_lists
 from model.checkpoint.manifest import read_json
 from model.errors import CheckpointError
 from model.text.languages import LANGUAGE_NAMES, SHORT_CODES, bare_tag, canonical_code
+from model.text.piece_models import load_sentencepiece
 from model.text.tokenizer import SHARED_FILE, SOURCE_FILE, TARGET_FILE, TokenizerSettings
 
 _WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz|\.zst)?")
