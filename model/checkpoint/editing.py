@@ -174,7 +174,7 @@ def _vocabulary(tokenizer: Tokenizer) -> tuple[object, ...]:
     tags = dict(tokenizer.language_tags)
     # Training may continue with spaces after marks: the pieces mean the same.
     settings = dataclasses.replace(tokenizer.settings, space_after_marks=False)
-    return tokenizer.scored_source_pieces(), tokenizer.scored_target_pieces(), tags, settings
+    return tokenizer.source.scored_pieces(), tokenizer.target.scored_pieces(), tags, settings
 
 
 def deepen_checkpoint(

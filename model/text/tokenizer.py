@@ -180,7 +180,15 @@ class Tokenizer:
     """The vocabularies of both sides, and how text is prepared for them; thread-safe.
 
     Attributes:
+        source: Pieces and ids of sources.
+        target: Pieces and ids of targets.
         settings: How text is prepared, and the frames of sentences.
+        source_vocab_size: Number of source ids, special ids included.
+        target_vocab_size: Number of target ids, special ids included.
+        pad_id: Id of padding, on both sides.
+        bos_id: Id of the beginning of a sentence, on both sides.
+        eos_id: Id of the end of a sentence, on both sides.
+        unk_id: Id of unknown pieces, on both sides.
         is_shared: Whether both sides use one vocabulary.
         model_files: File names of the source and the target model, the same twice for a shared one.
         language_tags: Source id that selects a language, by language code; empty for a model of one
@@ -200,9 +208,9 @@ class Tokenizer:
                 raise TokenizerError(
                     f"{source.name} and {target.name} must agree on the {name} id: {left} and {right}"
                 )
-        self._source = source
-        self._target = target
-        self.settings = settings
+        self.source, self.target, self.settings = source, target, settings
+        self.source_vocab_size, self.target_vocab_size = source.size, target.size
+        self.pad_id, self.bos_id, self.eos_id, self.unk_id = source.special_ids
         self.is_shared = is_shared
         self.model_files = (source.name, target.name)
         sources, tags = (settings.source_begin, settings.source_end), settings.tags
@@ -239,36 +247,6 @@ class Tokenizer:
         return cls(source, target, settings, is_shared=is_shared)
 
     @property
-    def source_vocab_size(self) -> int:
-        """Number of source ids, special ids included."""
-        return self._source.size
-
-    @property
-    def target_vocab_size(self) -> int:
-        """Number of target ids, special ids included."""
-        return self._target.size
-
-    @property
-    def pad_id(self) -> int:
-        """Id of padding, on both sides."""
-        return self._source.pad_id
-
-    @property
-    def bos_id(self) -> int:
-        """Id of the beginning of a sentence, on both sides."""
-        return self._source.bos_id
-
-    @property
-    def eos_id(self) -> int:
-        """Id of the end of a sentence, on both sides."""
-        return self._source.eos_id
-
-    @property
-    def unk_id(self) -> int:
-        """Id of unknown pieces, on both sides."""
-        return self._source.unk_id
-
-    @property
     def target_tag_ids(self) -> tuple[int, ...]:
         """Language tags among the target ids, which no translation may hold.
 
@@ -280,7 +258,7 @@ class Tokenizer:
     @property
     def word_parts(self) -> bytes:
         """Which target ids continue a word (PieceModel.word_parts)."""
-        return self._target.word_parts
+        return self.target.word_parts
 
     def encode(
         self,
@@ -303,7 +281,7 @@ class Tokenizer:
         """
         return [
             *self._source_begin.ids(source_language, target_language),
-            *self._source.encode(self._readable(text, is_clean)),
+            *self.source.encode(self._readable(text, is_clean)),
             *self._source_end.ids(source_language, target_language),
         ]
 
@@ -324,11 +302,11 @@ class Tokenizer:
 
         They do not if, for example, the vocabulary lacks the alphabet (SentencePieceModel.is_mostly_foreign).
         """
-        return not self._source.is_mostly_foreign(ids)
+        return not self.source.is_mostly_foreign(ids)
 
     def encode_target(self, text: str) -> list[int]:
         """Returns the ids of a target sentence: pieces, EOS."""
-        return [*self._target.encode(self.settings.prepared(text)), self.eos_id]
+        return [*self.target.encode(self.settings.prepared(text)), self.eos_id]
 
     def encode_batch(
         self, texts: Sequence[str], *, source_language: str | None = None, target_language: str | None = None
@@ -340,12 +318,12 @@ class Tokenizer:
         """
         begin = self._source_begin.ids(source_language, target_language)
         end = self._source_end.ids(source_language, target_language)
-        pieces = self._source.encode_batch([self._readable(text) for text in texts])
+        pieces = self.source.encode_batch([self._readable(text) for text in texts])
         return [[*begin, *ids, *end] for ids in pieces]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many target sentences on several threads."""
-        pieces = self._target.encode_batch([self.settings.prepared(text) for text in texts])
+        pieces = self.target.encode_batch([self.settings.prepared(text) for text in texts])
         return [[*ids, self.eos_id] for ids in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -356,29 +334,21 @@ class Tokenizer:
         Raises:
             TokenizerError: If an id is outside the vocabulary.
         """
-        text = self._target.decode(ids)
+        text = self.target.decode(ids)
         return no_space_after_marks(text) if self.settings.space_after_marks else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the target pieces of ids, special ones included."""
-        return self._target.pieces(ids)
+        return self.target.pieces(ids)
 
     def source_pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the source pieces of ids, special ones included."""
-        return self._source.pieces(ids)
-
-    def scored_source_pieces(self) -> dict[int, tuple[str, float]]:
-        """Returns the source pieces of text with their scores, by id (SentencePieceModel.scored_pieces)."""
-        return self._source.scored_pieces()
-
-    def scored_target_pieces(self) -> dict[int, tuple[str, float]]:
-        """Returns the target pieces of text with their scores, by id."""
-        return self._target.scored_pieces()
+        return self.source.pieces(ids)
 
     def _readable(self, text: str, is_clean: bool = False) -> str:
         """Returns a source sentence in characters of the vocabulary, where they can spell it."""
         text = self.settings.prepared(text, is_clean=is_clean)
-        return text if self.settings.is_foreign else nfkc_fallback(text, self._source.characters)
+        return text if self.settings.is_foreign else nfkc_fallback(text, self.source.characters)
 
 
 class _Frame:

@@ -172,13 +172,12 @@ class PieceDropouts(NamedTuple):
     @classmethod
     def of(cls, tokenizer: Tokenizer, config: BatchConfig, *, seed: int) -> Self:
         """Piece dropout with the rates of a configuration."""
-        source, target = tokenizer.scored_source_pieces, tokenizer.scored_target_pieces
-        sizes = (tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+        sides = (tokenizer.source, tokenizer.target)
         rates = (config.piece_dropout, config.target_piece_dropout)
         return cls(
             *(
-                PieceDropout(pieces(), size, rate=rate, seed=2 * seed + side) if rate else None
-                for side, (pieces, size, rate) in enumerate(zip((source, target), sizes, rates, strict=True))
+                PieceDropout(side.scored_pieces(), side.size, rate=rate, seed=2 * seed + i) if rate else None
+                for i, (side, rate) in enumerate(zip(sides, rates, strict=True))
             )
         )
 
