@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from model.config import Activation, NormForm, TransformerConfig
 from model.errors import TextTooLongError
 from model.network.decoder_state import StepView
-from model.network.native_ops import Projection, add_dropped, attend_sentences, dropped, norm_beside
+from model.network.native_ops import Projection, add_dropped, attend_sentences, norm_beside
 from model.network.positions import rotate, sinusoids
 from model.network.triton_ops.layers import add_norm, embed
 
@@ -47,7 +47,7 @@ class Dropout(nn.Module):
         """Any shape to the same shape."""
         if not self.training or self.rate == 0:
             return states
-        natively = dropped(states, self.rate)
+        natively = add_dropped(None, states, self.rate)
         return functional.dropout(states, self.rate) if natively is None else natively
 
     def add(self, stream: Tensor, update: Tensor) -> Tensor:

@@ -116,19 +116,17 @@ def _dropout(rate: float) -> native.DropoutStruct:
     return native.DropoutStruct(seed % (1 << 64), threshold, 1 / (1 - rate) if rate < 1 else 0.0)
 
 
-def dropped(update: Tensor, rate: float) -> Tensor | None:
-    """Returns dropout(update); None if PyTorch has to compute it."""
-    operators = operators_for(update)
-    if operators is None or update.numel() % _LANES:
-        return None
-    result: Tensor = _apply(_AddDropped, None, update, _dropout(rate), operators)
-    return result
+def add_dropped(stream: Tensor | None, update: Tensor, rate: float) -> Tensor | None:
+    """The sum stream + dropout(update), or dropout(update) alone; None if PyTorch has to compute it.
 
-
-def add_dropped(stream: Tensor, update: Tensor, rate: float) -> Tensor | None:
-    """The sum stream + dropout(update), a float32 stream; None if PyTorch has to compute it."""
-    operators = operators_for(stream, update)
-    if operators is None or _is_bfloat16(stream) or stream.shape != update.shape or update.numel() % _LANES:
+    Args:
+        stream: float32, as long as the update; None for nothing.
+        update: What is dropped.
+        rate: Probability of dropping.
+    """
+    operators = operators_for(update) if stream is None else operators_for(stream, update)
+    is_stream = stream is None or (not _is_bfloat16(stream) and stream.shape == update.shape)
+    if operators is None or not is_stream or update.numel() % _LANES:
         return None
     result: Tensor = _apply(_AddDropped, stream, update, _dropout(rate), operators)
     return result

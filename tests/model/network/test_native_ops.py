@@ -18,7 +18,6 @@ from model.network.native_ops import (
     add_dropped,
     address_of_threads,
     attend_sentences,
-    dropped,
     installed_operators,
     norm_beside,
     operators_for,
@@ -84,7 +83,7 @@ OPERATORS: dict[str, Callable[[Tensor], Tensor | None]] = {
     "projection": lambda x: project(
         x, torch.linspace(-1, 1, 272 * WIDTH, dtype=torch.float32).view(272, WIDTH), None
     ),
-    "dropout": lambda x: dropped(x, 0.1),
+    "dropout": lambda x: add_dropped(None, x, 0.1),
     "sum": lambda x: add_dropped(x, x, 0.1),
     "norm": normed,
     "loss": loss_of,
@@ -183,7 +182,7 @@ def test_who_lends_the_threads_changes_nothing(operators: Operators) -> None:
     for lender in (address_of_threads(), None):
         operators.lend_threads(lender)
         torch.manual_seed(0)
-        found.append(known(dropped(torch.ones(100, 64), 0.5)))
+        found.append(known(add_dropped(None, torch.ones(100, 64), 0.5)))
     torch.set_num_threads(before)
     assert torch.equal(*found)
 
@@ -282,7 +281,7 @@ def test_other_norms_widths_and_types_take_plain_pytorch(operators: Operators) -
     assert norm_beside(torch.zeros(2, 32), nn.LayerNorm(16)) is None
     assert norm_beside(torch.zeros(2, 32), nn.LayerNorm((2, 32))) is None
     assert norm_beside(torch.zeros(2, 32, dtype=torch.float64), nn.LayerNorm(32)) is None
-    assert dropped(torch.zeros(5), 0.1) is None
+    assert add_dropped(None, torch.zeros(5), 0.1) is None
     assert add_dropped(torch.zeros(1, 16), torch.zeros(2, 16), 0.1) is None
 
 
