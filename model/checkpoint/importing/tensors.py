@@ -14,11 +14,11 @@ import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,35 +169,23 @@ class Part:
         return found
 
 
-class ForeignTensors(Mapping[str, ForeignTensor]):
-    """The tensors of a model by name.
+class ForeignTensors(dict[str, ForeignTensor]):
+    """The tensors of a model by name; an alias is a name of the same object.
 
     Attributes:
         path: What messages name: the file, or its folder.
-        tensors: The tensors. An alias is a name of the same object.
     """
 
     def __init__(self, path: Path, tensors: Mapping[str, ForeignTensor]) -> None:
+        super().__init__(tensors)
         self.path = path
-        self.tensors = dict(tensors)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tensors)
-
-    def __len__(self) -> int:
-        return len(self.tensors)
-
-    def __getitem__(self, name: str) -> ForeignTensor:
-        if name not in self.tensors:
-            raise CheckpointError(f"{self.path}: tensor {name!r} is missing")
-        return self.tensors[name]
+    def __missing__(self, name: str) -> NoReturn:
+        raise CheckpointError(f"{self.path}: tensor {name!r} is missing")
 
     def reshape(self, name: str, *shape: int) -> None:
         """Reads a tensor in another shape of as many numbers."""
-        self.tensors[name] = replace(self[name], shape=shape)
+        self[name] = replace(self[name], shape=shape)
 
     def sizes(self, name: str, dimensions: int) -> tuple[int, ...]:
         """Returns the shape of a tensor."""

@@ -34,20 +34,29 @@ NEVER = -10000.0
 """The logit of a token that the model lacks: its probability is 0, also in float16."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """The ids of one side, and the rows of the file that they take.
 
+    Args:
+        listed: Pieces of the foreign file.
+        unk: The unknown piece, which a library adds to a file without one.
+
     Attributes:
         pieces: The piece of every id.
-        listed: Number of pieces in the foreign file, to which its library may add the unknown piece.
-        rows: The row of each id in an embedding or in the output projection; -1 if it has none, and the id no
-            probability.
+        listed: Number of pieces in the file.
     """
 
-    pieces: Sequence[str]
-    listed: int
-    rows: NDArray[np.intp]
+    def __init__(self, listed: Sequence[str], unk: str) -> None:
+        self.pieces = [*listed, *([] if unk in listed else [unk])]
+        self.listed, self._rows = len(listed), list(range(len(self.pieces)))
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The row of each id in an embedding or in the output projection.
+
+        It is -1 if the id has none, and no probability.
+        """
+        return np.array(self._rows)
 
     @property
     def known(self) -> int:
@@ -58,6 +67,19 @@ class Vocabulary:
         """Returns the row of each id in a matrix or bias, -1 if it has none; None has all known ids."""
         available = self.known if tensor is None else tensor.shape[0]
         return np.where(self.rows < available, self.rows, -1)
+
+    def place(self, piece: str) -> int:
+        """Returns the id of a piece, which is added if it is missing."""
+        if piece not in self.pieces:
+            self.pieces.append(piece)
+            self._rows.append(-1)
+        return self.pieces.index(piece)
+
+    def exchange(self, one: int, other: int) -> None:
+        """Lets two pieces change their ids; they keep their rows."""
+        pieces, rows = self.pieces, self._rows
+        pieces[one], pieces[other] = pieces[other], pieces[one]
+        rows[one], rows[other] = rows[other], rows[one]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +172,8 @@ def arrange(
     for role, token in (("eos_token", tokens.eos), ("decoder_start_token", tokens.start)):
         if token is not None and token not in target and not starts_from_zero:
             raise refusal(where / "config.json", role, "a piece of the target vocabulary", token)
-    left = _Side(source, tokens.unk)
-    right = left if target is source else _Side(target, tokens.unk)
+    left = Vocabulary(source, tokens.unk)
+    right = left if target is source else Vocabulary(target, tokens.unk)
     sides = [left.pieces, right.pieces]
     pad = pad or next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
     is_new = pad not in sides[1]
@@ -172,36 +194,11 @@ def arrange(
             right.exchange(second, first)
     ids = {role: right.place(piece) for role, piece in roles.items()}
     return Vocabularies(
-        source=left.vocabulary(),
-        target=right.vocabulary(),
+        source=left,
+        target=right,
         special_ids=ids,
         suppressed=[] if tokens.unk in target else [ids["unk_id"]],
     )
-
-
-class _Side:
-    """The pieces of one side by id, and the row of each in the file, while both sides are made to agree."""
-
-    def __init__(self, listed: Sequence[str], unk: str) -> None:
-        self.pieces = [*listed, *([] if unk in listed else [unk])]
-        self._listed, self._rows = len(listed), list(range(len(self.pieces)))
-
-    def place(self, piece: str) -> int:
-        """Returns the id of a piece, which is added if it is missing."""
-        if piece not in self.pieces:
-            self.pieces.append(piece)
-            self._rows.append(-1)
-        return self.pieces.index(piece)
-
-    def exchange(self, one: int, other: int) -> None:
-        """Lets two pieces change their ids; they keep their rows."""
-        pieces, rows = self.pieces, self._rows
-        pieces[one], pieces[other] = pieces[other], pieces[one]
-        rows[one], rows[other] = rows[other], rows[one]
-
-    def vocabulary(self) -> Vocabulary:
-        """Returns the ids as they are now."""
-        return Vocabulary(pieces=self.pieces, listed=self._listed, rows=np.array(self._rows))
 
 
 def tokenizer_files(folder: Path) -> dict[str, Path]:

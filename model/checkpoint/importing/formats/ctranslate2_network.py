@@ -107,7 +107,6 @@ class BinaryModel(ForeignTensors):
 
     Attributes:
         path: The file.
-        tensors: Variables by name. An alias is a name of the same object.
         version: Version of the format, 1 to 6.
         specification: Name of the network's specification; empty in version 1.
         revision: Revision of the specification.
@@ -149,27 +148,27 @@ class BinaryModel(ForeignTensors):
         size = reader.integer(4, name) * (1 if self.version >= 4 else kind)
         if size != math.prod(shape) * TYPES[dtype].itemsize:
             raise refusal(self.path, name, f"of as many bytes as {dtype} numbers of shape {shape} have", size)
-        self.tensors[name] = ForeignTensor(self.path, reader.skip(size, name), shape, dtype)
+        self[name] = ForeignTensor(self.path, reader.skip(size, name), shape, dtype)
 
     def _add_alias(self, alias: str, name: str) -> None:
         self._require_new(alias)
-        if name not in self.tensors:
+        if name not in self:
             raise refusal(self.path, alias, "an alias of a variable or alias before it", name)
         for suffix in ("", "_scale", "_zero"):
-            if name + suffix in self.tensors:
-                self.tensors.setdefault(alias + suffix, self.tensors[name + suffix])
+            if name + suffix in self:
+                self.setdefault(alias + suffix, self[name + suffix])
 
     def _require_new(self, name: str) -> None:
-        if name in self.tensors:
+        if name in self:
             raise refusal(self.path, name, "there once", "twice")
 
     def rename(self, name_of: Callable[[str], str]) -> None:
         """Gives each variable the name that a function makes of its present one."""
-        before = self.tensors
-        self.tensors = {}
+        before = dict(self)
+        self.clear()
         for name, variable in before.items():
             self._require_new(name_of(name))
-            self.tensors[name_of(name)] = variable
+            self[name_of(name)] = variable
 
     def text(self, name: str) -> str:
         """Returns a variable whose bytes are text."""
@@ -205,7 +204,7 @@ class BinaryModel(ForeignTensors):
 
     def _scale(self, name: str, variable: ForeignTensor) -> NDArray[np.float32]:
         """Returns the factor of each row."""
-        known = self.tensors.get(name + "_scale")
+        known = self.get(name + "_scale")
         if known is None and variable.dtype == "int8":
             raise CheckpointError(f"{self.path}: variable `{name}_scale` is missing")
         count = variable.shape[0] if variable.shape else 1

@@ -65,7 +65,7 @@ class MarianFile(ForeignTensors):
             self._read_npz() if _is_npz(path) else self._read_bin()
         except (OSError, EOFError, ValueError, zipfile.BadZipFile, struct.error) as error:
             raise CheckpointError(f"{path} is not a Marian model: {error}") from error
-        for name, tensor in self.tensors.items():
+        for name, tensor in self.items():
             if len(tensor.shape) == 2 and tensor.shape[0] == 1:  # vectors are matrices of one row
                 self.reshape(name, tensor.shape[1])
         content = self[CONFIGURATION].numbers().tobytes().split(b"\0")[0]
@@ -131,7 +131,7 @@ class MarianFile(ForeignTensors):
                 self._multipliers[name] = ForeignTensor(path, start + num_bytes, (), "float32", owner)
                 if "Wemb" not in name and len(shape) == 2:
                     tensor = replace(tensor, shape=shape[::-1])
-            self.tensors[name] = tensor
+            self[name] = tensor
             start += length
 
     def _unpacked_file(self) -> tuple[Path, TemporaryFolder | None]:
@@ -157,7 +157,7 @@ class MarianFile(ForeignTensors):
                     where = f"{self.path}: tensor {name!r}"
                     raise CheckpointError(f"{where} must hold numbers in rows, but holds columns")
                 kind = values.dtype.name if values.dtype.isnative else values.dtype.str
-                self.tensors[name] = ForeignTensor(path, values.offset, values.shape, kind, owner)
+                self[name] = ForeignTensor(path, values.offset, values.shape, kind, owner)
 
 
 def is_marian_file(path: Path) -> bool:

@@ -396,13 +396,13 @@ def in_version(version: int, path: Path, added: Mapping[str, np.ndarray]) -> Non
     """Writes a file of version 6 as an older version had it, with variables in place of config.json."""
     model = BinaryModel(path)
     content, names = path.read_bytes(), {}
-    for name, variable in model.tensors.items():
+    for name, variable in model.items():
         names.setdefault(id(variable), []).append(name) if version >= 3 else names.update({name: [name]})
     types = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
     sizes = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
     parts, aliases = [], []
     for first, *others in names.values():
-        variable = model.tensors[first]
+        variable = model[first]
         size, count = sizes[variable.dtype], int(np.prod(variable.shape))
         kind = (types.index(variable.dtype), size * count) if version >= 4 else (size, count)
         data = content[variable.offset : variable.offset + size * count]
