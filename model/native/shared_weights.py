@@ -22,7 +22,7 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 LABEL_BYTES: Final = 64
-"""Bytes at the begin of the file that tell which weights these are; kLabelBytes in kernels/arena.h."""
+"""Bytes at the begin of the file that tell which weights these are; kLabelBytes in `weight_memory.h`."""
 
 _PACK: Final = b"pack"
 _MAP: Final = b"map"

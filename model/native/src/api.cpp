@@ -76,7 +76,8 @@ DRAGOMAN_API const char* dragoman_error() { return last_message.c_str(); }
 // Whether the last failure was a lack of memory; there is no message then.
 DRAGOMAN_API int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
 
-// With a negative descriptor the weights are in memory of this process, otherwise in a memory file (kernels/arena.h).
+// With a negative descriptor the weights are in memory of this process, otherwise in a memory file
+// (kernels/weight_memory.h).
 DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, ReadTensor read, int32_t descriptor) {
   Network* const network = guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read), descriptor); });
 #if defined(__GLIBC__)

@@ -239,17 +239,17 @@ void Inputs::prepare(Precision precision, const float* rows, int count, int colu
   });
 }
 
-Matrix::Matrix(Precision precision, int64_t outputs, int64_t inputs, Arena& arena)
+Matrix::Matrix(Precision precision, int64_t outputs, int64_t inputs, WeightMemory& memory)
     : precision_(precision), outputs_(outputs), inputs_(inputs) {
   const int64_t padded = round_up(outputs_, kPanel);
-  bias_ = arena.take<float>(padded);
+  bias_ = memory.take<float>(padded);
   with_dot(precision, [&](auto dot) {
     using Dot = decltype(dot);
     groups_ = round_up(inputs_, Dot::kGroup) / Dot::kGroup;
-    packed_ = arena.take<uint8_t>(padded * groups_ * Dot::kGroup * sizeof(typename Dot::Weight));
+    packed_ = memory.take<uint8_t>(padded * groups_ * Dot::kGroup * sizeof(typename Dot::Weight));
     if constexpr (Dot::kHasScales) {
-      scales_ = arena.take<float>(padded);
-      offsets_ = arena.take<int32_t>(padded);
+      scales_ = memory.take<float>(padded);
+      offsets_ = memory.take<int32_t>(padded);
     }
   });
 }

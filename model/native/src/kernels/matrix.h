@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
-#include "kernels/arena.h"
 #include "kernels/buffer.h"
 #include "kernels/dot.h"
+#include "kernels/weight_memory.h"
 
 namespace dragoman {
 
@@ -40,8 +40,8 @@ struct Epilogue {
 class Matrix {
  public:
   Matrix() = default;
-  // The weights and biases are in the arena: zeros, or those of another process, which must not be set.
-  Matrix(Precision precision, int64_t outputs, int64_t inputs, Arena& arena);
+  // The weights and biases lie in the weight memory: zeros, or those of another process, which must not be set.
+  Matrix(Precision precision, int64_t outputs, int64_t inputs, WeightMemory& memory);
 
   Precision precision() const { return precision_; }
   int64_t outputs() const { return outputs_; }

@@ -9,11 +9,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/arena.h"
 #include "kernels/attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matrix.h"
 #include "kernels/relative_vectors.h"
+#include "kernels/weight_memory.h"
 #include "network/config.h"
 #include "network/positions.h"
 #include "network/tensors.h"
@@ -54,12 +54,12 @@ struct DecoderLayer {
   FeedForward feed_forward;
 };
 
-// Reads tensors and packs them for the kernels, in an arena. Reads none that another process has packed there. Every
-// head is padded with zeros to whole vectors.
+// Reads tensors and packs them for the kernels, in a weight memory. Reads none that another process has packed there.
+// Every head is padded with zeros to whole vectors.
 class Loader {
  public:
-  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads, Arena& arena)
-      : config_(config), tensors_(tensors), heads_(heads), arena_(arena) {}
+  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads, WeightMemory& memory)
+      : config_(config), tensors_(tensors), heads_(heads), memory_(memory) {}
 
   EncoderLayer encoder_layer(int index) const {
     const std::string layer = "encoder.layers." + std::to_string(index);
@@ -82,7 +82,7 @@ class Loader {
   LayerNorm norm(const std::string& name, float epsilon) const {
     if (!tensors_.has(name + ".weight")) return {};
     Buffer<float> gain = floats(name + ".weight"), shift = floats_or_empty(name + ".bias");
-    if (shift.is_empty()) shift = arena_.take<float>(gain.size());
+    if (shift.is_empty()) shift = memory_.take<float>(gain.size());
     return {std::move(gain), std::move(shift), epsilon, static_cast<NormForm>(config_.norm_form)};
   }
 
@@ -95,11 +95,11 @@ class Loader {
     return tensors_.has(name) ? floats(name) : Buffer<float>{};
   }
 
-  // The numbers that `make` returns as a vector, in the arena.
+  // The numbers that `make` returns as a vector, in the weight memory.
   template <typename Make>
   Buffer<float> keep(int64_t size, Make make) const {
-    Buffer<float> kept = arena_.take<float>(size);
-    if (arena_.is_writable()) {
+    Buffer<float> kept = memory_.take<float>(size);
+    if (memory_.is_writable()) {
       const std::vector<float> numbers = make();
       std::copy(numbers.begin(), numbers.end(), kept.data());
     }
@@ -115,7 +115,7 @@ class Loader {
 
   // The first rows of an embedding or projection; further rows pad the vocabulary to a multiple.
   Matrix vocabulary(const std::string& name, int64_t size) const {
-    Matrix matrix(precision(), size, config_.model_dim, arena_);
+    Matrix matrix(precision(), size, config_.model_dim, memory_);
     fill(matrix, 0, name, [=](int64_t row) { return row < size ? row : -1; });
     return matrix;
   }
@@ -123,7 +123,7 @@ class Loader {
   // Sets the biases of outputs with new indices; those with a negative one are left out.
   template <typename OutputIndex>
   void fill_bias(Matrix& to, int64_t first, const std::string& name, OutputIndex output_of) const {
-    if (!arena_.is_writable() || !tensors_.has(name)) return;
+    if (!memory_.is_writable() || !tensors_.has(name)) return;
     const std::vector<float> bias = tensors_.floats(name);
     for (std::size_t row = 0; row < bias.size(); ++row) {
       const int64_t output = output_of(static_cast<int64_t>(row));
@@ -168,7 +168,7 @@ class Loader {
   // Concatenates linear layers with the same inputs and the same number of outputs.
   Matrix linear(std::initializer_list<std::string> names, int64_t outputs, int64_t inputs = 0) const {
     Matrix matrix(precision(), static_cast<int64_t>(names.size()) * outputs, inputs > 0 ? inputs : config_.model_dim,
-                  arena_);
+                  memory_);
     int64_t first = 0;
     for (const std::string& name : names) {
       fill(matrix, first, name, [](int64_t row) { return row; });
@@ -185,7 +185,7 @@ class Loader {
 
   // Concatenates linear layers whose outputs are heads; keys and values are one layer.
   Matrix to_heads(std::initializer_list<std::string> names, int parts) const {
-    Matrix matrix(precision(), parts * heads_.total_width(), config_.model_dim, arena_);
+    Matrix matrix(precision(), parts * heads_.total_width(), config_.model_dim, memory_);
     int64_t first = 0;
     for (const std::string& name : names) {
       fill(matrix, first, name, [this](int64_t row) { return padded_index(row); });
@@ -196,7 +196,7 @@ class Loader {
 
   // A linear layer whose inputs are heads.
   Matrix from_heads(const std::string& name) const {
-    Matrix matrix(precision(), config_.model_dim, heads_.total_width(), arena_);
+    Matrix matrix(precision(), config_.model_dim, heads_.total_width(), memory_);
     fill(matrix, 0, name, [](int64_t row) { return row; }, [this](int64_t input) { return padded_index(input); });
     return matrix;
   }
@@ -204,7 +204,7 @@ class Loader {
   // Copies a linear layer. Its outputs and inputs get new indices; those with a negative one are left out.
   template <typename OutputIndex, typename InputIndex = std::nullptr_t>
   void fill(Matrix& to, int64_t first, const std::string& name, OutputIndex output_of, InputIndex input_of = {}) const {
-    if (!arena_.is_writable()) return;
+    if (!memory_.is_writable()) return;
     constexpr bool kMovesInputs = !std::is_same_v<InputIndex, std::nullptr_t>;
     std::vector<float> numbers, moved(to.inputs());
     std::vector<int8_t> moved_integers(to.inputs());
@@ -232,7 +232,7 @@ class Loader {
   const NetworkConfig& config_;
   const Tensors& tensors_;
   const Heads heads_;
-  Arena& arena_;
+  WeightMemory& memory_;
 };
 
 }  // namespace dragoman

@@ -38,13 +38,13 @@ struct Network::Attended {
 };
 
 Network::Network(const NetworkConfig& config, const Tensors& tensors, int descriptor)
-    : Network(config, tensors, Arena(Network(config, tensors, Arena()).weight_bytes(), descriptor)) {
-  arena_.seal(descriptor);
+    : Network(config, tensors, WeightMemory(Network(config, tensors, WeightMemory()).weight_bytes(), descriptor)) {
+  memory_.seal(descriptor);
 }
 
-Network::Network(const NetworkConfig& config, const Tensors& tensors, Arena arena)
-    : Network(config, Loader(config, tensors, heads_of(config), arena)) {
-  arena_ = std::move(arena);
+Network::Network(const NetworkConfig& config, const Tensors& tensors, WeightMemory memory)
+    : Network(config, Loader(config, tensors, heads_of(config), memory)) {
+  memory_ = std::move(memory);
 }
 
 Network::Network(const NetworkConfig& config, const Loader& loader)

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/arena.h"
 #include "kernels/attention.h"
 #include "kernels/buffer.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matrix.h"
+#include "kernels/weight_memory.h"
 #include "network/config.h"
 #include "network/embedding.h"
 #include "network/kv_pool.h"
@@ -51,7 +51,7 @@ class Network {
 
   const NetworkConfig& config() const { return config_; }
   // Bytes of all packed weights.
-  int64_t weight_bytes() const { return arena_.used(); }
+  int64_t weight_bytes() const { return memory_.used(); }
   // KV slots hold float32 numbers for float32 weights, bfloat16 numbers otherwise.
   KvLayout kv_layout() const;
   // The projection onto the vocabulary.
@@ -68,7 +68,7 @@ class Network {
  private:
   struct Attended;
 
-  Network(const NetworkConfig& config, const Tensors& tensors, Arena arena);
+  Network(const NetworkConfig& config, const Tensors& tensors, WeightMemory memory);
   Network(const NetworkConfig& config, const Loader& loader);
 
   bool has_bfloat16_slots() const { return static_cast<Precision>(config_.precision) != Precision::float32; }
@@ -94,7 +94,7 @@ class Network {
   void self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
   void cross_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
 
-  Arena arena_;
+  WeightMemory memory_;
   NetworkConfig config_;
   Heads heads_;
   std::vector<EncoderLayer> encoder_;

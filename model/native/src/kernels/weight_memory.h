@@ -21,18 +21,18 @@ namespace dragoman {
 // One mapping, in which arrays follow each other. The same network takes the same arrays in the same order, so that a
 // process finds those of another process where it would write its own. Weights are read from end to end, and every
 // small page would cost a TLB miss: the mapping consists of huge pages, as far as it fills them.
-class Arena {
+class WeightMemory {
  public:
   // The caller of the library labels a memory file with so many bytes at its begin.
   static constexpr int64_t kLabelBytes = 64;
 
   // Only counts what is taken.
-  Arena() = default;
+  WeightMemory() = default;
 
   // Maps zeros. With a descriptor they are those of an empty memory file, which gets the size that it needs; a file
   // that is not empty holds what another process wrote, and is read-only. Throws std::invalid_argument if it has
   // another size, and std::bad_alloc without memory.
-  Arena(int64_t bytes, int descriptor) : Arena() {  // so that the destructor runs if this throws
+  WeightMemory(int64_t bytes, int descriptor) : WeightMemory() {  // so that the destructor runs if this throws
     bytes_ = bytes;
     const bool is_shared = descriptor >= 0;
     is_writable_ = !is_shared || size_of(descriptor) == 0;
@@ -51,8 +51,8 @@ class Arena {
     is_shared ? join_pages() : ask_for_huge_pages();
   }
 
-  Arena(Arena&& other) noexcept { *this = std::move(other); }
-  Arena& operator=(Arena&& other) noexcept {
+  WeightMemory(WeightMemory&& other) noexcept { *this = std::move(other); }
+  WeightMemory& operator=(WeightMemory&& other) noexcept {
     std::swap(reserved_, other.reserved_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
@@ -60,11 +60,11 @@ class Arena {
     std::swap(is_writable_, other.is_writable_);
     return *this;
   }
-  ~Arena() {
+  ~WeightMemory() {
     if (reserved_ != nullptr) munmap(reserved_, bytes_ + kHugePage);
   }
 
-  // The next array, aligned to a cache line. If the arena only counts, nothing may use the array.
+  // The next array, aligned to a cache line. If the memory only counts, nothing may use the array.
   template <typename T>
   Buffer<T> take(int64_t size) {
     T* const data = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + used_);
