@@ -384,7 +384,7 @@ def test_the_first_versions_of_the_format_are_read(name: str, tmp_path: Path) ->
     folder = Path(os.environ[MODELS]) / "ct2-aren-transliteration" / name
     import_model(folder, tmp_path / "out", pair=("ar", "en"))
     translator = Translator.load(tmp_path / "out", device="cpu", precision="float32", retries=False)
-    theirs = ctranslate2.Translator(str(folder), compute_type="default")
+    theirs = ctranslate2.Translator(str(folder), compute_type="float32")
     for options, size in ((None, 2), (DecodeOptions(strategy="greedy"), 1)):
         results = translator.translate(list(NAMES), source="ar", target="en", options=options)
         assert [result.text for result in results] == list(NAMES.values())
