@@ -4,7 +4,7 @@ No torch here; tests use a double.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,15 +181,19 @@ class Backend(Protocol):
         """
 
 
-Lease = Callable[[Collection[Model]], AbstractAsyncContextManager[None]]
-"""Keeps models in memory for as long as the block lasts, and loads those that are not there.
+class Leases(Protocol):
+    """Hands out models to requests; for the event loop only."""
 
-A request that waits for one model must not hold a lease on another: it asks for all at once.
+    def lease(self, models: Collection[Model], deadline: float) -> AbstractAsyncContextManager[None]:
+        """Keeps models in memory for as long as the block lasts, and loads those that are not there.
 
-Raises:
-    ModelUnavailableError: If one of them cannot be loaded now.
-    TextTooLongError: If all of them together never fit into memory.
-"""
+        A request that waits for one model must not hold a lease on another: it asks for all at once.
+
+        Raises:
+            DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
+            ModelUnavailableError: If one of them cannot be loaded now.
+            TextTooLongError: If all of them together never fit into memory.
+        """
 
 
 def load_verified(backend: Backend, model: Model) -> LoadedModel:

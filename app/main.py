@@ -2,21 +2,22 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.backend import Backend
 from app.http import errors, libretranslate, routes
 from app.http.deepl import glossaries
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
-from app.http.openapi import document
+from app.http.openapi import Operation, document
 from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
 from app.lifecycle.processes import ServiceProcess
@@ -45,9 +46,24 @@ class Application(FastAPI):
             self.openapi_schema = document(_OPERATIONS)
         return self.openapi_schema
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan."""
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
+
     def build_middleware_stack(self) -> ASGIApp:
         """Returns the routes within our middleware alone: operations answer their own errors."""
-        app: ASGIApp = self.router
+        # The router would try the pattern of each route.
+        found = [each for each in self.routes if isinstance(each, Operation)]
+        counts = Counter(each.path for each in found)
+        operations: dict[str, ASGIApp] = {each.path: each.handle for each in found if counts[each.path] == 1}
+
+        def by_path(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return operations.get(scope.get("path", ""), self.router)(scope, receive, send)
+
+        app: ASGIApp = by_path
         for middleware, arguments, options in reversed(self.user_middleware):
             app = middleware(app, *arguments, **options)
         return app

@@ -28,6 +28,7 @@ from app.connection.exchange import Exchange
 from app.connection.head import Framing, WireError, begins_with_request_line, body_length
 from app.connection.limits import ConnectionLimit, MinRateTimeout
 from app.errors import OverloadedError
+from app.http.body import FIELDS, first_of_each
 from app.http.errors import WIRE_STATUS, code_of, overloaded, rejection
 from app.http.middleware import sane_request_id
 from app.http.streaming import ABANDON
@@ -237,8 +238,7 @@ class Protocol(asyncio.Protocol):
         method, version = parser.get_method(), parser.get_http_version()
         if parser.should_upgrade() and method != b"CONNECT":
             return
-        # The first value of each name.
-        values = dict(reversed(self._fields))
+        values = first_of_each(self._fields)
         try:
             length = body_length(method, self.url, version, self._fields, values)
         except WireError as fault:
@@ -256,6 +256,7 @@ class Protocol(asyncio.Protocol):
                 self._reject_overload(overload, ends=True)
             return
         scope = self._scope_of_head(method, version)
+        scope[FIELDS] = values
         if permit is not None:
             scope["state"][PERMIT] = permit
         keeps_alive = version != "1.0" and parser.should_keep_alive()

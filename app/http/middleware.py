@@ -13,13 +13,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
+from app.http.body import field_of
 from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, code_of, respond
 from app.http.openapi import ENDPOINT
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.scheduling.start_limiter import StartLimiter
 from app.telemetry.access_record import AccessRecord
-from app.telemetry.logs import new_request_id, request_id
+from app.telemetry.logs import Event, new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
 from app.telemetry.timings import begin, clock, end, server_timing
 
@@ -46,9 +47,7 @@ class InFlightRequest(AccessRecord):
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
         super().__init__(
-            sane_request_id(Headers(scope=scope).get(REQUEST_ID_HEADER, "")),
-            method=scope["method"],
-            fields=scope["headers"],
+            sane_request_id(field_of(scope, _REQUEST_ID)), method=scope["method"], fields=scope["headers"]
         )
         self.has_begun = False
         # If nothing is sent, the server closes the connection.
@@ -212,7 +211,8 @@ class RequestContextMiddleware:
         fields = request.log_fields()
         if tracing is not None:
             fields["trace_id"] = tracing.record(request)
-        logger.log(request.level, "request", extra=fields)
+        if logger.isEnabledFor(level := request.level):
+            logger.handle(Event(logger.name, level, "request", fields))
 
 
 def _without_head(scope: Scope) -> Scope:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from app.admission.gate import PERMIT
 from app.admission.keys import key_in
-from app.http.body import LONGEST_NUMBER, Body, Values, parse_form, read_body, require_count
+from app.http.body import LONGEST_NUMBER, Body, Values, field_of, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -73,7 +73,7 @@ def client_of(request: Request, context: Context, values: Values | None = None) 
         AccessDeniedError: If it carries no valid key, and one is needed.
         UnavailableError: If keys cannot be checked.
     """
-    key = key_in(request.headers.get("authorization", "")) or (values or {}).get("api_key")
+    key = key_in(field_of(request.scope, b"authorization")) or (values or {}).get("api_key")
     return context.keys.client_of(key if isinstance(key, str) else None, _address(request))
 
 
@@ -145,7 +145,7 @@ async def read_fields(
     state = request.scope["state"]
     if PERMIT not in state:
         size = _size(request, max_bytes)
-        authorization = request.headers.get("authorization", "")
+        authorization = field_of(request.scope, b"authorization")
         client = context.keys.client_by_head(authorization, _address(request))
         state[PERMIT] = context.gate.admit(client, size)
     try:
@@ -169,7 +169,7 @@ def _address(request: Request) -> str:
 
 def _size(request: Request, most: int) -> int:
     """Returns the bytes that a body has at most; a body that declares more is refused unread."""
-    declared = request.headers.get("content-length", "")
+    declared = field_of(request.scope, b"content-length")
     return min(int(declared), most) if declared.isdecimal() else most
 
 

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from app.backend import Model
 from app.http import schemas
-from app.http.body import JSON, preferences
+from app.http.body import JSON, field_of, preferences
 from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
 from app.http.receiving import Received, context_of, receive
@@ -73,7 +73,7 @@ async def translate(request: Request) -> Response:
 
 def _languages_read(request: Request) -> tuple[str, ...]:
     """Returns the languages that the user of a client reads, as its browser says."""
-    return preferences(request.headers.get("accept-language", ""))
+    return preferences(field_of(request.scope, b"accept-language"))
 
 
 def _translation_request(

@@ -22,7 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.errors import ClientGoneError
-from app.http.body import JSON, preferences
+from app.http.body import JSON, field_of, preferences
 from app.http.errors import respond
 from app.translation.partial_results import PartialResults
 from app.translation.requests import Answer
@@ -59,7 +59,7 @@ async def answer(request: Request, translate: Translate, render: Render) -> Resp
         ClientGoneError: If the client left before the answer began.
         Exception: Whatever `translate` raised before the answer began.
     """
-    if prefers_events(request.headers.get("accept", "")):
+    if prefers_events(field_of(request.scope, b"accept")):
         return await _stream(request, translate, render)
     return render(await while_connected(request, translate(None)))
 

@@ -133,7 +133,7 @@ class ActiveModels:
             scheduler.set_fair_rows(_fair_rows(models, len(scheduler.workers)))
         return TranslationService(
             models,
-            registry.lease,
+            registry,
             scheduler,
             self._context.metrics,
             pivots=settings.pivot == "on",

@@ -125,6 +125,7 @@ class Scheduler:
         ]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_wake_due = False
+        self._timer: asyncio.TimerHandle | None = None
         # What the workers have produced and the event loop has not seen.
         self._results: deque[StepResults] = deque()
         self._is_resolve_due = False
@@ -206,11 +207,9 @@ class Scheduler:
             SentenceJob(model, request, deadline, now, is_streamed, client) for model, request in sentences
         ]
         pending = self._enqueue(jobs, listener)
+        self._watch_deadline(deadline)
         try:
-            async with asyncio.timeout_at(deadline):
-                return await pending.done
-        except TimeoutError:
-            raise DeadlinePassedError from None
+            return await pending.done
         finally:
             self._withdraw(pending)
             taken = min((job.taken for job in jobs if job.taken is not None), default=None)
@@ -295,6 +294,22 @@ class Scheduler:
             self._is_wake_due = True
             asyncio.get_running_loop().call_soon(self._wake)
         return pending
+
+    def _watch_deadline(self, deadline: float) -> None:
+        """Set the timer that all requests share to this deadline, unless it is set to an earlier one."""
+        if self._timer is None or deadline < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the requests whose deadline has passed, and wait for the next one."""
+        self._timer, now = None, time.monotonic()
+        for job, pending in self._pending.items():
+            if job.deadline <= now:
+                pending.cancel(DeadlinePassedError())
+            else:
+                self._watch_deadline(job.deadline)
 
     def _wake(self) -> None:
         """Wake the workers for all requests of an iteration of the event loop, which decode well together."""

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
-from app.telemetry.timings import Timings, clock
+from app.telemetry.timings import Stage, Timings, clock
 
 PROBES: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 """Paths that machines ask all day long."""
+_FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_args(Stage)}
 
 
 class AccessRecord:
@@ -58,9 +59,14 @@ class AccessRecord:
             "endpoint": self.endpoint,
             "status": self.status,
             "outcome": self.outcome,
-            "seconds": round(self.seconds, 6),
+            "seconds": _microseconds(self.seconds),
         }
         for stage, spent in self.timings.seconds().items():
-            fields[f"{stage}_seconds"] = round(spent, 6)
+            fields[_FIELDS[stage]] = _microseconds(spent)
         fields |= self.timings.sizes()
         return fields
+
+
+def _microseconds(seconds: float) -> float:
+    """Returns seconds in whole microseconds; `round` takes three times as long."""
+    return int(1e6 * seconds + 0.5) / 1e6

@@ -34,6 +34,11 @@ class Timings:
         target_tokens: Tokens of the translations.
     """
 
+    __slots__ = (
+        *("_began", "_num_summed", "_pair", "_stage", "_totals"),
+        *("characters", "items", "source_tokens", "spans", "target_tokens"),
+    )
+
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.items = 0
@@ -43,6 +48,8 @@ class Timings:
         self._began = 0.0
         self._stage: Stage
         self._pair = ""
+        self._totals: dict[Stage, float] = {}
+        self._num_summed = 0
 
     def record(self, stage: Stage, began: float, ended: float) -> None:
         """Add a finished stage."""
@@ -59,7 +66,7 @@ class Timings:
     def __exit__(self, *_fault: object) -> None:
         if self.spans and self.spans[-1][2] == self._stage:
             # Nothing was recorded between the two, so they become one span.
-            self._began = self.spans.pop()[0]
+            self._began, self._num_summed = self.spans.pop()[0], 0
         self.spans.append((self._began, clock(), self._stage))
 
     def split_off(self, stage: Stage, seconds: float) -> None:
@@ -94,6 +101,9 @@ class Timings:
 
     def seconds(self) -> dict[Stage, float]:
         """How long each stage took, in the order in which they began; parallel spans count once."""
+        if len(self.spans) == self._num_summed:
+            return self._totals
+        self._num_summed = len(self.spans)
         totals: dict[Stage, float] = {}
         reached: dict[Stage, float] = {}
         for began, ended, stage in sorted(self.spans):
@@ -104,6 +114,7 @@ class Timings:
             else:
                 continue
             reached[stage] = ended
+        self._totals = totals
         return totals
 
     def sizes(self) -> dict[str, int | str]:

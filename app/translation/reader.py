@@ -3,6 +3,7 @@
 Long texts are read on threads, which clients share fairly.
 """
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from app.background import in_background
+from app.errors import DeadlinePassedError
 from app.scheduling.fair_queue import FairSemaphore
 from app.translation.catalogue import Catalogue, Route
 from app.translation.glossary_store import StoredGlossary
@@ -168,7 +170,9 @@ class TextThreads:
     def __init__(self, count: int) -> None:
         self._permits = FairSemaphore(count)
 
-    async def run(self, work: Callable[[], Result], *, client: str, size: int) -> Result:
+    async def run(
+        self, work: Callable[[], Result], *, client: str, size: int, deadline: float | None = None
+    ) -> Result:
         """Do work on a text: short texts on the event loop, long ones on a thread.
 
         If the caller is cancelled, the thread finishes the work and serves the next client after that.
@@ -177,12 +181,20 @@ class TextThreads:
             work: What to do, in the caller's context.
             client: Name of the client.
             size: Characters of the text.
+            deadline: When the result becomes worthless, seconds of the monotonic clock; None for never.
+
+        Raises:
+            DeadlinePassedError: If the deadline came before the result of a thread.
         """
         if size <= _INLINE_CHARACTERS:
             return work()
-        await self._permits.acquire(client, size)
-        work = partial(copy_context().run, work)
-        return await in_background(work, name="text", ended=self._permits.release)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._permits.acquire(client, size)
+                work = partial(copy_context().run, work)
+                return await in_background(work, name="text", ended=self._permits.release)
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
 
 class _Part(NamedTuple):

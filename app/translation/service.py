@@ -5,12 +5,11 @@ A sentence whose translation looks broken is decoded a second time, if time and 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 
-from app.backend import Lease, Model
+from app.backend import Leases, Model
 from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Results, Scheduler
@@ -33,7 +32,7 @@ class TranslationService:
 
     Args:
         models: The checkpoints, the preferred one of a language pair first.
-        lease: Loads them, and keeps them in memory while they are used.
+        leases: Loads them, and keeps them in memory while they are used.
         scheduler: Decodes sentences.
         metrics: Where tokens and broken translations are counted.
         pivots: Whether texts may be translated through a third language.
@@ -46,7 +45,7 @@ class TranslationService:
     def __init__(
         self,
         models: Sequence[Model],
-        lease: Lease,
+        leases: Leases,
         scheduler: Scheduler,
         metrics: Metrics,
         *,
@@ -55,7 +54,7 @@ class TranslationService:
     ) -> None:
         self.catalogue = Catalogue(models, pivots=pivots)
         self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
-        self._lease = lease
+        self._leases = leases
         self._scheduler = scheduler
         self._metrics = metrics
         self._retries = retries
@@ -81,17 +80,16 @@ class TranslationService:
         self._scheduler.require_capacity(request.client, request.deadline)
         timings, client, size = current(), request.client, request.num_characters
         timings.items, timings.characters = len(request.texts), size
-        run = partial(self._threads.run, client=client, size=size)
-        async with _until(request.deadline):
-            if request.source is None:
-                await self._load_detector()
-            with timings.during("split"):
-                texts = await run(partial(self._reader.plan, request))
-            while jobs := [job for text in texts for job in text.jobs if job.remaining]:
-                async with self._lease({job.remaining[0].model for job in jobs}):
-                    await self._translate_hop(request, texts, jobs, partial_results)
-            with timings.during("finish"):
-                return await run(lambda: [text.answer() for text in texts])
+        run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
+        if request.source is None:
+            await self._load_detector(request.deadline)
+        with timings.during("split"):
+            texts = await run(partial(self._reader.plan, request))
+        while jobs := [job for text in texts for job in text.jobs if job.remaining]:
+            async with self._leases.lease({job.remaining[0].model for job in jobs}, request.deadline):
+                await self._translate_hop(request, texts, jobs, partial_results)
+        with timings.during("finish"):
+            return await run(lambda: [text.answer() for text in texts])
 
     async def detect(
         self, text: str, client: str, deadline: float, reader: Sequence[str] = ()
@@ -107,22 +105,24 @@ class TranslationService:
         Raises:
             DeadlinePassedError: If the deadline came first.
         """
+        await self._load_detector(deadline)
         work = partial(self._reader.detector.detect, text, reader)
-        async with _until(deadline):
-            await self._load_detector()
-            return await self._threads.run(work, client=client, size=len(text))
+        return await self._threads.run(work, client=client, size=len(text), deadline=deadline)
 
-    async def _load_detector(self) -> None:
+    async def _load_detector(self, deadline: float) -> None:
         """Load the statistics of language detection, 110 MB for five languages, at the first use."""
         detector = self._reader.detector
         if detector.is_loaded:
             return
-        async with self._loading:
-            if not detector.is_loaded:
-                with current().during("load"):
-                    await in_background(detector.load)
-                    # Loading takes 35 MB more than it needs in the end.
-                    await in_background(release_memory)
+        try:
+            async with asyncio.timeout_at(deadline), self._loading:
+                if not detector.is_loaded:
+                    with current().during("load"):
+                        await in_background(detector.load)
+                        # Loading takes 35 MB more than it needs in the end.
+                        await in_background(release_memory)
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
     async def _translate_hop(
         self,
@@ -133,7 +133,7 @@ class TranslationService:
     ) -> None:
         """Take those jobs of texts that have a hop to go one hop further; its checkpoints are loaded."""
         timings, client, size = current(), request.client, request.num_characters
-        run = partial(self._threads.run, client=client, size=size)
+        run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
             encode_seconds = await run(partial(self._reader.read, jobs))
         timings.split_off("encode", encode_seconds)
@@ -212,20 +212,6 @@ class TranslationService:
             current().count_tokens(pair, source, target)
             self._metrics.count_translated(pair, source, target)
             job.advance(own)
-
-
-@asynccontextmanager
-async def _until(deadline: float) -> AsyncIterator[None]:
-    """Limits the time of a block.
-
-    Raises:
-        DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
-    """
-    try:
-        async with asyncio.timeout_at(deadline):
-            yield
-    except TimeoutError:
-        raise DeadlinePassedError from None
 
 
 def _sentences(jobs: Sequence[TextJob], results: Results) -> list[SentenceTranslation]:

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.http.body import Values
+from app.http.body import Values, field_of
 from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of, language_of
 from app.http.deepl.schemas import renamed, supported
@@ -130,8 +130,9 @@ async def _values(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
     fields: Values = dict(request.query_params)
-    headers = request.headers
-    if headers.get("content-length", "0") != "0" or headers.get("transfer-encoding"):
+    if field_of(request.scope, b"content-length", "0") != "0" or field_of(
+        request.scope, b"transfer-encoding"
+    ):
         body, _ = await read_fields(request, context, context.settings.max_items)
         fields |= body.values
     return fields

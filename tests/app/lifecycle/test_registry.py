@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import math
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from unittest.mock import Mock
@@ -10,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from app.backend import LoadedModel, Model
-from app.errors import DrainingError, ModelUnavailableError
+from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.lifecycle.registry import ModelRegistry, pinned_models
 from app.telemetry.metrics import Metrics
 from model.errors import CheckpointError, ConfigError
@@ -88,7 +90,7 @@ def loaded(registry: ModelRegistry) -> str:
 
 
 async def use(registry: ModelRegistry, *names: str, seconds: float = 30.0) -> None:
-    async with asyncio.timeout(seconds), registry.lease(named(registry, *names)):
+    async with registry.lease(named(registry, *names), time.monotonic() + seconds):
         assert all(model.loaded is not None for model in named(registry, *names))
 
 
@@ -168,7 +170,7 @@ async def test_the_least_recently_used_leave_for_others(backend: Models) -> None
 
 async def test_pinned_models_and_those_in_use_stay(backend: Models) -> None:
     async with registry_of(backend, pinned=("ab",), max_bytes=250) as registry:
-        async with registry.lease(named(registry, "bc")):
+        async with registry.lease(named(registry, "bc"), math.inf):
             waiting = asyncio.create_task(use(registry, "cd"))
             await asyncio.sleep(0.01)
             assert (loaded(registry), waiting.done()) == ("ab bc", False)
@@ -179,9 +181,9 @@ async def test_pinned_models_and_those_in_use_stay(backend: Models) -> None:
 
 async def test_a_request_that_gives_up_waiting_for_memory_leaves_nothing(backend: Models) -> None:
     async with registry_of(backend, max_bytes=100) as registry:
-        async with registry.lease(named(registry, "ab")):
+        async with registry.lease(named(registry, "ab"), math.inf):
             for _ in range(3):
-                with pytest.raises(TimeoutError):
+                with pytest.raises(DeadlinePassedError):
                     await use(registry, "bc", seconds=0.001)
         assert (registry._waiting, loaded(registry)) == ([], "ab")
         await use(registry, "cd")
@@ -194,12 +196,12 @@ async def test_a_request_that_gives_up_does_not_hold_up_the_next(
     monkeypatch.setattr("app.lifecycle.registry._PATIENCE_SECONDS", 0.05)
     async with (
         registry_of(backend, max_bytes=200) as registry,
-        registry.lease(named(registry, "ab")),
+        registry.lease(named(registry, "ab"), math.inf),
     ):
         starving = asyncio.create_task(use(registry, "bc", "cd", seconds=0.2))
         await asyncio.sleep(0.1)
         behind = asyncio.create_task(use(registry, "de"))
-        with pytest.raises(TimeoutError):
+        with pytest.raises(DeadlinePassedError):
             await starving
         async with asyncio.timeout(60):
             await behind
@@ -214,7 +216,7 @@ async def test_memory_that_is_always_in_use_is_given_to_the_one_that_has_waited_
 
         async def go_on(pause: float) -> None:
             while not is_over:
-                async with registry.lease(named(registry, "ab")):
+                async with registry.lease(named(registry, "ab"), math.inf):
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(pause)
 
@@ -272,7 +274,7 @@ async def test_a_model_is_closed_after_the_workers_let_go_of_it_and_before_its_m
 
 async def test_an_idle_model_is_dropped_and_a_pinned_one_is_not(backend: Models) -> None:
     async with registry_of(backend, pinned=("ab",), idle_seconds=0.05) as registry:
-        async with registry.lease(named(registry, "bc")):
+        async with registry.lease(named(registry, "bc"), math.inf):
             await asyncio.sleep(0.1)
             assert loaded(registry) == "ab bc"
         await until(lambda: loaded(registry) == "ab")
@@ -299,7 +301,7 @@ async def test_without_a_thread_models_are_loaded_and_dropped_all_the_same(
 async def test_new_models_are_listed_and_removed_ones_dropped_when_they_are_free(backend: Models) -> None:
     async with registry_of(backend) as registry, AsyncExitStack() as stack:
         removed = named(registry, "ab")
-        await stack.enter_async_context(registry.lease(removed))
+        await stack.enter_async_context(registry.lease(removed, math.inf))
         await use(registry, "bc")
         kept = named(registry, "bc")
         backend._models = Models("bc", "xy")._models
@@ -309,7 +311,7 @@ async def test_new_models_are_listed_and_removed_ones_dropped_when_they_are_free
         assert named(registry, "bc") == kept
         await stack.aclose()
         assert removed[0].loaded is not None  # a request that began before may need it for its next hop
-        await stack.enter_async_context(registry.lease(removed))
+        await stack.enter_async_context(registry.lease(removed, math.inf))
         registry.drop_removed()
         assert removed[0].loaded is not None
         await stack.aclose()
