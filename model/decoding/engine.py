@@ -1,20 +1,18 @@
 """⑤ The decoding engine (continuous batching): which sentences run, and when they join. No torch.
 
-    add ──► waiting ──► running batch ──► finished
-            (in order)  (the runner's)
+    add ──► arrivals ──► running batch ──► finished
+            (in order)   (the runner's)
 
 A sentence joins between two decoder steps as soon as its load fits, and leaves in the step that
 finishes it. It never waits for the other sentences of the batch.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
@@ -31,14 +29,125 @@ _UNTIL_ONE_FINISHES = 2**31 - 1
 _REFILL_BELOW = 0.75
 
 
-Load = NDArray[np.int64]
-"""Hypotheses alive at once, KV slots, and source tokens, each counted once for every row of its sentence."""
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """An amount of work, or a bound on it.
+
+    Attributes:
+        rows: Hypotheses alive at once.
+        positions: KV slots.
+        tokens: Source tokens, each counted once for every row of its sentence.
+    """
+
+    rows: int = 0
+    positions: int = 0
+    tokens: int = 0
+
+    @classmethod
+    def of(cls, sentence: Sentence) -> Self:
+        """The most that one sentence can occupy."""
+        rows = sentence.rows
+        return cls(rows=rows, positions=sentence.positions, tokens=rows * sentence.source_length)
+
+    def __add__(self, other: "Load") -> "Load":
+        return Load(
+            rows=self.rows + other.rows,
+            positions=self.positions + other.positions,
+            tokens=self.tokens + other.tokens,
+        )
+
+    def __sub__(self, other: "Load") -> "Load":
+        return Load(
+            rows=self.rows - other.rows,
+            positions=self.positions - other.positions,
+            tokens=self.tokens - other.tokens,
+        )
+
+    def share_of(self, most: "Load") -> float:
+        """The largest of the three shares; above 1 where a bound is exceeded."""
+        return max(self.rows / most.rows, self.positions / most.positions, self.tokens / most.tokens)
 
 
-def load_of(sentence: Sentence) -> Load:
-    """The most that one sentence can occupy."""
-    rows = sentence.rows
-    return np.array([rows, sentence.positions, rows * sentence.source_length])
+class SlotAdmission:
+    """Lets sentences into the running batch in order of arrival, within its bounds.
+
+    Args:
+        most: Bounds of the running batch; a sentence over `most.tokens` runs alone.
+        max_encode_tokens: Source tokens that join at once, but at least one sentence.
+
+    Attributes:
+        added: Load of all sentences, waiting and running.
+        occupied: Load of the running sentences.
+    """
+
+    def __init__(self, most: Load, max_encode_tokens: int) -> None:
+        self._most = most
+        self._max_encode_tokens = max_encode_tokens
+        self._arrivals: dict[Sentence, Load] = {}
+        self._running: dict[Sentence, Load] = {}
+        self.added, self.occupied = Load(), Load()
+
+    @property
+    def is_idle(self) -> bool:
+        """Returns whether there is no sentence."""
+        return not self._arrivals and not self._running
+
+    @property
+    def running(self) -> Sequence[Sentence]:
+        """Sentences that have joined, in order of arrival."""
+        return tuple(self._running)
+
+    def is_running(self, sentence: Sentence) -> bool:
+        """Returns whether a sentence has joined and not left."""
+        return sentence in self._running
+
+    def fits(self, load: Load) -> bool:
+        """Returns whether a load fits in addition to the added sentences; alone, any load fits."""
+        return self.is_idle or self._within_bounds(self.added, load)
+
+    def add(self, sentence: Sentence) -> None:
+        """Let a sentence wait; its load counts from now on."""
+        self._arrivals[sentence] = Load.of(sentence)
+        self.added += self._arrivals[sentence]
+
+    def next_arrivals(self) -> list[Sentence]:
+        """Sentences that may join now; one that does not fit keeps the later ones waiting."""
+        batch: list[Sentence] = []
+        occupied, encoded = self.occupied, 0
+        for sentence, load in self._arrivals.items():
+            encoded += sentence.source_length
+            is_alone = not batch and not self._running
+            if not (is_alone or self._within_bounds(occupied, load)):
+                break
+            if batch and encoded > self._max_encode_tokens:
+                break
+            batch.append(sentence)
+            occupied += load
+        return batch
+
+    def join(self, batch: Iterable[Sentence]) -> None:
+        """Move sentences to the running batch."""
+        for sentence in batch:
+            self._running[sentence] = self._arrivals.pop(sentence)
+            self.occupied += self._running[sentence]
+
+    def leave(self, sentence: Sentence) -> None:
+        """Remove a sentence, waiting or running, and its load."""
+        if sentence in self._running:
+            load = self._running.pop(sentence)
+            self.occupied -= load
+            self.added -= load
+        elif sentence in self._arrivals:
+            self.added -= self._arrivals.pop(sentence)
+
+    def clear(self) -> None:
+        """Remove all sentences."""
+        self._arrivals.clear()
+        self._running.clear()
+        self.added, self.occupied = Load(), Load()
+
+    def _within_bounds(self, taken: Load, wanted: Load) -> bool:
+        return (taken + wanted).share_of(self._most) <= 1
 
 
 class DecodingEngine:
@@ -76,11 +185,8 @@ class DecodingEngine:
         require_integer("max_batch_tokens", max_batch_tokens, 1)
         require_integer("max_encode_tokens", max_encode_tokens, 1)
         self._runner, self._config, self._shortlist = runner, config, shortlist
-        self._most = np.array([runner.max_rows, runner.max_positions, max_batch_tokens])
-        self._max_encode_tokens = max_encode_tokens
-        self._waiting: dict[Sentence, Load] = {}
-        self._running: dict[Sentence, Load] = {}
-        self._added, self._occupied = np.zeros((2, len(self._most)), np.int64)
+        self._most = Load(rows=runner.max_rows, positions=runner.max_positions, tokens=max_batch_tokens)
+        self._admission = SlotAdmission(self._most, max_encode_tokens)
         self._interrupt = Interrupt()
         self._decoding = Lock()
         self._added_at: dict[Sentence, float] = {}
@@ -88,7 +194,7 @@ class DecodingEngine:
     @property
     def is_idle(self) -> bool:
         """Returns whether every added sentence is finished or cancelled."""
-        return not self._waiting and not self._running
+        return self._admission.is_idle
 
     @property
     def has_shortlist(self) -> bool:
@@ -98,25 +204,25 @@ class DecodingEngine:
     @property
     def running(self) -> int:
         """Sentences in the running batch."""
-        return len(self._running)
+        return len(self._admission.running)
 
     @property
     def rows(self) -> int:
         """Hypotheses in the running batch."""
-        return int(self._occupied[0])
+        return self._admission.occupied.rows
 
     @property
     def load(self) -> float:
         """Load of all added sentences as a share of the engine's bounds; above 1 if some must wait."""
-        return self._share(self._added)
+        return self._admission.added.share_of(self._most)
 
     def fits(self, request: DecodeRequest) -> bool:
         """Returns whether a request fits in addition to the added ones; an idle engine accepts any request.
 
         That includes requests that the engine cannot decode at all: `add` raises the reason.
         """
-        load = load_of(Sentence(request, *length_bounds(request, self._config)))
-        return self.is_idle or self._share(self._added + load) <= 1
+        sentence = Sentence(request, *length_bounds(request, self._config))
+        return self._admission.fits(Load.of(sentence))
 
     def add(self, request: DecodeRequest) -> Sentence:
         """Add a request; a later step encodes it, in order of arrival.
@@ -129,8 +235,7 @@ class DecodingEngine:
         """
         sentence = Sentence.admit(request, self._config, self._shortlist)
         self._require_possible(sentence)
-        self._waiting[sentence] = load_of(sentence)
-        self._added += self._waiting[sentence]
+        self._admission.add(sentence)
         self._added_at[sentence] = perf_counter()
         return sentence
 
@@ -140,10 +245,9 @@ class DecodingEngine:
         Raises:
             Exception: What the runner raised. All sentences are removed then.
         """
-        if sentence not in self._added_at:
-            return
-        is_running = sentence in self._running
-        self._leave(sentence)
+        is_running = self._admission.is_running(sentence)
+        self._admission.leave(sentence)
+        self._added_at.pop(sentence, None)
         if is_running:
             try:
                 self._runner.drop([sentence])
@@ -153,10 +257,9 @@ class DecodingEngine:
 
     def reset(self) -> None:
         """Remove all sentences."""
-        running = list(self._running)
-        for sentences in (self._waiting, self._running, self._added_at):
-            sentences.clear()
-        self._added[:] = self._occupied[:] = 0
+        running = self._admission.running
+        self._admission.clear()
+        self._added_at.clear()
         self._runner.drop(running)
 
     def interrupt(self) -> None:
@@ -241,7 +344,7 @@ class DecodingEngine:
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that the best result of a sentence will begin with; none unless it runs."""
-        if sentence not in self._running:
+        if not self._admission.is_running(sentence):
             return ()
         return self._runner.stable_prefix(sentence)[len(sentence.request.start_ids) :]
 
@@ -250,56 +353,30 @@ class DecodingEngine:
         self._runner.close()
 
     def _require_possible(self, sentence: Sentence) -> None:
-        most_rows, most_positions = self._runner.max_rows, self._runner.max_positions
-        if sentence.rows > most_rows:
+        most = self._most
+        if sentence.rows > most.rows:
             field = "num_hypotheses" if sentence.options.strategy == "sample" else "beam_size"
-            raise TextTooLongError(field, "max_rows", most_rows, sentence.rows)
-        if sentence.positions > most_positions:
-            raise TextTooLongError("source_ids", "decoder positions", most_positions, sentence.positions)
+            raise TextTooLongError(field, "max_rows", most.rows, sentence.rows)
+        if sentence.positions > most.positions:
+            raise TextTooLongError("source_ids", "decoder positions", most.positions, sentence.positions)
 
     def _encode_arrivals(self) -> list[float]:
         """Encode the sentences that may join as one batch; returns how long it took, nothing without one."""
-        batch = self._next_arrivals()
+        batch = self._admission.next_arrivals()
         if not batch:
             return []
         start = perf_counter()
         self._runner.admit(batch)
-        for sentence in batch:
-            self._running[sentence] = self._waiting.pop(sentence)
-            self._occupied += self._running[sentence]
+        self._admission.join(batch)
         return [perf_counter() - start]
-
-    def _next_arrivals(self) -> list[Sentence]:
-        """Sentences that may join now; one that does not fit keeps the later ones waiting."""
-        batch: list[Sentence] = []
-        occupied, encoded = self._occupied, 0
-        for sentence, load in self._waiting.items():
-            occupied, encoded = occupied + load, encoded + sentence.source_length
-            is_first = not batch
-            if not (is_first and not self._running) and self._share(occupied) > 1:
-                break
-            if not is_first and encoded > self._max_encode_tokens:
-                break
-            batch.append(sentence)
-        return batch
-
-    def _leave(self, sentence: Sentence) -> None:
-        """Remove a sentence, waiting or running, and its load."""
-        del self._added_at[sentence]
-        if sentence in self._running:
-            self._occupied -= self._running[sentence]
-        self._added -= (self._running if sentence in self._running else self._waiting).pop(sentence)
-
-    def _share(self, load: Load) -> float:
-        """The largest share that a load takes of the bounds; above 1 where a bound is exceeded."""
-        return float((load / self._most).max())
 
     def _advance(self, max_steps: int) -> Progress:
         progress = self._runner.advance(self._interrupt, max_steps)
         now = perf_counter()
         progress.first_token_seconds.extend(now - self._added_at[sentence] for sentence in progress.started)
         for place, (sentence, result) in enumerate(progress.finished):
-            self._leave(sentence)
+            self._admission.leave(sentence)
+            del self._added_at[sentence]
             if isinstance(result, list):
                 progress.finished[place] = sentence, list(map(sentence.without_start, result))
         return progress
