@@ -66,7 +66,7 @@ def serving(wall: Wall, library: Path | None, **variables: str) -> Iterator[Live
 
 
 def ask(live: Live, words: int, **fields: object) -> tuple[int, str]:
-    text = " ".join(f"w{i}" for i in range(words))
+    text = " ".join("abcdefghi"[:words])  # a step each
     return live.post(json.dumps({"q": text, "source": "en", "target": "fr", **fields}).encode(), JSON)
 
 
