@@ -40,11 +40,12 @@ corpus() { echo "$work/data/tatoeba-en-$1/$2.tsv.gz"; }
 
 mkdir -p $work/rewritten
 ln -sfn "$data" $work/data
-tests=($work/data/*-en-{fr,de,es,zh}/dev-test.tsv.gz)
-trained=($work/phrases.tsv $work/data/{tatoeba,python-docs,europarl20k}-en-*/train.tsv.gz)
+tests=($work/data/{*-en-{fr,de,es,zh},interface}/dev-test.tsv.gz)
+trained=($work/phrases.tsv $work/interface.tsv $work/data/{tatoeba,python-docs,europarl20k}-en-*/train.tsv.gz)
 
 echo "1/4 The first stage"
 [ -e $work/phrases.tsv ] || without_overlap $recipe/phrases.tsv $work/phrases.tsv "${tests[@]/#/--text=}"
+[ -e $work/interface.tsv ] || without_overlap $work/data/interface/train.tsv.gz $work/interface.tsv "${tests[@]/#/--text=}"
 if [ -n "${PREPARE:-}" ]; then
     dragoman train --config $recipe/first.toml --prepare "$@"
     exit
