@@ -67,11 +67,11 @@ def _run(settings: Settings) -> None:
         from app.telemetry.logs import set_up_logs
 
         set_up_logs(settings.log_level)
-        _serve_alone_or_among(settings)
+        _serve_in_this_process(settings)
     else:
         from app.connection.supervisor import supervise
 
-        sys.exit(supervise(settings, count, _serve_alone_or_among))
+        sys.exit(supervise(settings, count, _serve_in_this_process))
 
 
 def _num_processes(settings: Settings) -> int:
@@ -88,7 +88,7 @@ def _num_processes(settings: Settings) -> int:
     return max(1, available_cores() // _CORES_PER_PROCESS)
 
 
-def _serve_alone_or_among(
+def _serve_in_this_process(
     settings: Settings, process: "ServiceProcess | None" = None, listener: "Listener | None" = None
 ) -> None:
     """Serve in this process, which may be one of several."""

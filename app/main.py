@@ -55,13 +55,13 @@ class Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Returns the routes within our middleware alone: operations answer their own errors."""
-        # The router would try the pattern of each route.
-        found = [each for each in self.routes if isinstance(each, Operation)]
-        counts = Counter(each.path for each in found)
-        operations: dict[str, ASGIApp] = {each.path: each.handle for each in found if counts[each.path] == 1}
+        operations = [route for route in self.routes if isinstance(route, Operation)]
+        counts = Counter(each.path for each in operations)
+        # An operation that is alone on its path needs no router, which would try the pattern of each route.
+        alone: dict[str, ASGIApp] = {each.path: each.handle for each in operations if counts[each.path] == 1}
 
         def by_path(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            return operations.get(scope.get("path", ""), self.router)(scope, receive, send)
+            return alone.get(scope.get("path", ""), self.router)(scope, receive, send)
 
         app: ASGIApp = by_path
         for middleware, arguments, options in reversed(self.user_middleware):

@@ -21,7 +21,7 @@ _FILES: Final = frozenset({"/translate_file", "/v2/document"})
 WORK: Final = _FILES | {"/translate", "/detect", "/suggest", "/v2/translate"}
 """Paths whose POST requests need a permit at their head; probes and metrics need none."""
 PERMIT: Final = "permit"
-"""Where a request's `scope["state"]` holds its permit."""
+"""Key in `scope["state"]`: the permit of a request."""
 # Refusals per line of the log.
 _REFUSALS_PER_LINE: Final = 1000
 

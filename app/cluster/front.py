@@ -75,7 +75,7 @@ class Front:
             if answer.is_complete:
                 return
             if not answer.has_begun:
-                await errors.respond(error, request)(scope, receive, send)
+                await errors.error_response(error, request)(scope, receive, send)
             elif answer.is_stream:
                 await answer.end_with(error_event(error, request))
             else:

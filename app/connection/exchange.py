@@ -27,7 +27,7 @@ class Exchange:
         connection: Where the answer goes.
         scope: What the application sees of the head.
         keeps_alive: Whether another request may follow on the connection.
-        is_invited: Whether the client sends its body once it is told to continue.
+        expects_continue: Whether the client sends its body once it is told to continue.
 
     Attributes:
         scope: As given.
@@ -42,7 +42,9 @@ class Exchange:
 
     task: asyncio.Task[None]
 
-    def __init__(self, connection: "Protocol", scope: Scope, *, keeps_alive: bool, is_invited: bool) -> None:
+    def __init__(
+        self, connection: "Protocol", scope: Scope, *, keeps_alive: bool, expects_continue: bool
+    ) -> None:
         self.scope = scope
         self.keeps_alive = keeps_alive
         self.body = bytearray()
@@ -51,7 +53,7 @@ class Exchange:
         self.is_complete = False
         self.is_disconnected = False
         self._connection = connection
-        self._is_invited = is_invited
+        self._expects_continue = expects_continue
         self._news = asyncio.Event()
         self._head = b""
         self._is_chunked = False
@@ -76,8 +78,8 @@ class Exchange:
 
     async def receive(self) -> Message:
         """Returns the next part of the body, or after it the end of the connection, once it comes."""
-        if self._is_invited:
-            self._is_invited = False
+        if self._expects_continue:
+            self._expects_continue = False
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.is_disconnected or self.is_complete):
             self._connection.resume_reading()
@@ -116,7 +118,7 @@ class Exchange:
 
     def _begin(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
-        self._is_invited = False
+        self._expects_continue = False
         # A client that is answered before its whole request was read may not send another one.
         closes = not (self.keeps_alive and self.has_whole_body)
         if self.scope["method"] != "HEAD" and status not in (204, 304):

@@ -28,8 +28,8 @@ from app.connection.exchange import Exchange
 from app.connection.head import Framing, WireError, begins_with_request_line, body_length
 from app.connection.limits import ConnectionLimit, MinRateTimeout
 from app.errors import OverloadedError
-from app.http.body import FIELDS, first_of_each
-from app.http.errors import WIRE_STATUS, code_of, overloaded, rejection
+from app.http.body import HEADERS_BY_NAME, headers_by_name
+from app.http.errors import WIRE_STATUS, overload_rejection, wire_code, wire_rejection
 from app.http.middleware import sane_request_id
 from app.http.streaming import ABANDON
 from app.telemetry.logs import new_request_id
@@ -238,29 +238,29 @@ class Protocol(asyncio.Protocol):
         method, version = parser.get_method(), parser.get_http_version()
         if parser.should_upgrade() and method != b"CONNECT":
             return
-        values = first_of_each(self._fields)
+        headers = headers_by_name(self._fields)
         try:
-            length = body_length(method, self.url, version, self._fields, values)
+            length = body_length(method, self.url, version, self._fields, headers)
         except WireError as fault:
             self._fault = fault
             raise
         self._framing.end_head(length)
         # HTTP/1.0 has no 100 Continue.
-        is_invited = version != "1.0" and values.get(b"expect", b"").lower() == b"100-continue"
+        expects_continue = version != "1.0" and headers.get(b"expect", b"").lower() == b"100-continue"
         try:
-            permit = self._admission.admit(method, self.url, values, self._client, length)
+            permit = self._admission.admit(method, self.url, headers, self._client, length)
         except OverloadedError as overload:
             self._overload = overload
-            if length is None or length > _MAX_UNREAD_BYTES or is_invited:
+            if length is None or length > _MAX_UNREAD_BYTES or expects_continue:
                 # The rest of the body, which the client may not even have sent yet, is not waited for.
                 self._reject_overload(overload, ends=True)
             return
         scope = self._scope_of_head(method, version)
-        scope[FIELDS] = values
+        scope[HEADERS_BY_NAME] = headers
         if permit is not None:
             scope["state"][PERMIT] = permit
         keeps_alive = version != "1.0" and parser.should_keep_alive()
-        exchange = Exchange(self, scope, keeps_alive=keeps_alive, is_invited=is_invited)
+        exchange = Exchange(self, scope, keeps_alive=keeps_alive, expects_continue=expects_continue)
         exchange.task = self._loop.create_task(exchange.run(self._app, self._server_state.tasks))
         self._server_state.tasks.add(exchange.task)
         self._exchange = exchange
@@ -363,7 +363,9 @@ class Protocol(asyncio.Protocol):
             return
         self._limit.set_idle(self)
         given = next((value for name, value in self._fields if name == b"x-request-id"), b"")
-        self._transport.write(overloaded(overload, sane_request_id(given.decode("latin-1")), ends=ends))
+        self._transport.write(
+            overload_rejection(overload, sane_request_id(given.decode("latin-1")), ends=ends)
+        )
         if ends:
             self._linger()
 
@@ -371,7 +373,7 @@ class Protocol(asyncio.Protocol):
         """Answer if that is still possible, and end the connection."""
         exchange, request_id = self._exchange, new_request_id()
         if exchange is None or exchange.is_complete:
-            self._count_rejection(code_of(status), status)
+            self._count_rejection(wire_code(status), status)
         else:
             state = exchange.scope["state"]
             request_id = state.get("request_id", request_id)
@@ -379,8 +381,8 @@ class Protocol(asyncio.Protocol):
                 state[WIRE_STATUS] = status
             self._disconnect(exchange)
         if exchange is None or exchange.is_complete or not exchange.has_begun:
-            self._transport.write(rejection(status, request_id))
-        details = {"status": status, "code": code_of(status), "request_id": request_id}
+            self._transport.write(wire_rejection(status, request_id))
+        details = {"status": status, "code": wire_code(status), "request_id": request_id}
         logger.info("request refused", extra=details)
         self._linger()
 

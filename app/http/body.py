@@ -23,8 +23,8 @@ from app.errors import ClientGoneError
 from app.http.errors import RequestError
 
 Values = dict[str, object]
-FIELDS: Final = "fields"
-"""Where a scope holds the first value of each header field, once one was asked for."""
+HEADERS_BY_NAME: Final = "headers_by_name"
+"""Key in a request's scope: the first value of each header field; absent until one is asked for."""
 # A header with thousands of ranges would keep the event loop busy.
 _MAX_RANGES: Final = 32
 LONGEST_NUMBER: Final = 32
@@ -257,17 +257,17 @@ class Body(NamedTuple):
     size: int
 
 
-def first_of_each(fields: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def headers_by_name(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Returns the first value of each header field."""
-    return dict(reversed(fields))
+    return dict(reversed(headers))
 
 
-def field_of(scope: Scope, name: bytes, default: str = "") -> str:
-    """Returns a field of the head of a request by its name in lower case: the first of several."""
-    fields = scope.get(FIELDS)
-    if fields is None:
-        fields = scope[FIELDS] = first_of_each(scope["headers"])
-    value = fields.get(name)
+def header_of(scope: Scope, name: bytes, default: str = "") -> str:
+    """Returns the value of a header field by its name in lower case: the first of several."""
+    headers = scope.get(HEADERS_BY_NAME)
+    if headers is None:
+        headers = scope[HEADERS_BY_NAME] = headers_by_name(scope["headers"])
+    value = headers.get(name)
     return default if value is None else str(value, "latin-1")
 
 
@@ -292,33 +292,34 @@ async def read_body(
     request: Request,
     *,
     max_bytes: int,
+    limit_name: str,
     max_items: int,
     takes_query: bool = False,
-    limit: str = "MAX_BODY_BYTES",
 ) -> Body:
     """Read a JSON, form or multipart body.
 
     Args:
         request: A request whose body has not been read.
         max_bytes: Highest number of bytes.
+        limit_name: The name of that limit.
         max_items: Highest number of repeated form fields.
         takes_query: Whether the query is read as a form if the body is empty.
-        limit: The name of the limit of bytes.
 
     Raises:
         RequestError: If the body is too large, of another type, or not what its type says.
         ClientGoneError: If the client left before the body was complete.
     """
-    if field_of(request.scope, b"content-encoding", "identity").strip().lower() != "identity":
+    if header_of(request.scope, b"content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     query: bytes = request.scope["query_string"] if takes_query else b""
-    sent = await read_bytes(request, max_bytes, limit) if query else None
+    # An empty body needs no content type; any other is refused unread if its content type is not known.
+    sent = await read_bytes(request, max_bytes, limit_name) if query else None
     if query and not sent:
         return Body(parse_form(query, max_items), is_form=True, size=0)
-    content_type = field_of(request.scope, b"content-type")
+    content_type = header_of(request.scope, b"content-type")
     media_type = _media_type(content_type)
     if sent is None:
-        sent = await read_bytes(request, max_bytes, limit)
+        sent = await read_bytes(request, max_bytes, limit_name)
     if media_type == MULTIPART:
         values = await parse_multipart(bytes(sent), content_type, max_items)
         return Body(values, is_form=True, size=len(sent))
@@ -347,21 +348,21 @@ def _header(content_type: str) -> Message:
     return header
 
 
-async def read_bytes(request: Request, max_bytes: int, limit: str) -> bytearray:
+async def read_bytes(request: Request, max_bytes: int, limit_name: str) -> bytearray:
     """Read a body as it comes.
 
     Args:
         request: A request whose body has not been read.
         max_bytes: Highest number of bytes.
-        limit: The name of this limit.
+        limit_name: The name of this limit.
 
     Raises:
         RequestError: If the body is longer.
         ClientGoneError: If the client left before the body was complete.
     """
-    declared = field_of(request.scope, b"content-length")
+    declared = header_of(request.scope, b"content-length")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(limit, max_bytes, f"{int(declared)}, ")
+        raise _too_large(limit_name, max_bytes, f"{int(declared)}, ")
     body, more_body = bytearray(), True
     while more_body:
         message = await request.receive()
@@ -369,13 +370,13 @@ async def read_bytes(request: Request, max_bytes: int, limit: str) -> bytearray:
             raise ClientGoneError
         body += message.get("body", b"")
         if len(body) > max_bytes:
-            raise _too_large(limit, max_bytes)
+            raise _too_large(limit_name, max_bytes)
         more_body = message.get("more_body", False)
     return body
 
 
-def _too_large(limit: str, max_bytes: int, declared: str = "") -> RequestError:
-    message = f"the body is over the limit {limit}: {declared}at most {max_bytes} bytes"
+def _too_large(limit_name: str, max_bytes: int, declared: str = "") -> RequestError:
+    message = f"the body is over the limit {limit_name}: {declared}at most {max_bytes} bytes"
     return RequestError("body_too_large", message)
 
 

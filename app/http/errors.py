@@ -43,6 +43,9 @@ from model.text.formats.file_text import FileError
 
 CLIENT_GONE: Final = 499
 """The status that nginx uses; no client gets this answer, but it is counted in the metrics."""
+WIRE_STATUS: Final = "wire_status"
+"""Key in `scope["state"]`: the status with which the connection ended a request before the application
+answered. A rejection that ends no such request is counted by `Metrics.count_early_rejection`."""
 
 STATUSES: Final[Mapping[str, int]] = {
     # The connection: bytes that are no request, or no complete one.
@@ -95,7 +98,6 @@ STATUSES: Final[Mapping[str, int]] = {
 REFUSALS: Final = STATUSES.keys() - {"internal_error", "client_gone"}
 """The codes that `rejected_total` counts."""
 
-
 logger = logging.getLogger(__name__)
 
 # The first matching class decides, so subclasses stand before their bases.
@@ -138,9 +140,6 @@ _WIRE_REASONS: Final = {
     505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
 }
 _WIRE_FIELDS: Final = {405: {"Allow": "GET, HEAD, POST"}, 503: {"Retry-After": "1"}}
-WIRE_STATUS: Final = "wire_status"
-"""Where a request's `scope["state"]` holds the status with which its connection ended it before the
-application answered. A rejection that ends no such request is counted by `Metrics.count_early_rejection`."""
 
 
 class ErrorBody(BaseModel):
@@ -222,7 +221,7 @@ def _headers(error: Exception) -> dict[str, str]:
     return {"WWW-Authenticate": "Bearer"} if isinstance(error, KeyMissingError) else {}
 
 
-def respond(error: Exception, request: Request) -> JSONResponse:
+def error_response(error: Exception, request: Request) -> JSONResponse:
     """Returns the answer to a request that failed; counts it, and logs it if the service is at fault."""
     is_deepl = request.scope["path"].startswith(_DEEPL_PATHS)
     if is_deepl and isinstance(error, KeyMissingError):
@@ -246,23 +245,23 @@ def respond(error: Exception, request: Request) -> JSONResponse:
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request for a path that the service does not have."""
-    await respond(HTTPException(404), Request(scope, receive))(scope, receive, send)
+    await error_response(HTTPException(404), Request(scope, receive))(scope, receive, send)
 
 
-def code_of(status: int) -> str:
-    """The error code of a rejection, which is also a metric label."""
+def wire_code(status: int) -> str:
+    """Returns the error code of an answer that ends the connection, which is also a metric label."""
     return _WIRE_REASONS[status][0]
 
 
-def rejection(status: int, request_id: str) -> bytes:
-    """Head and body of an answer that ends the connection; it repeats nothing of what the client sent."""
+def wire_rejection(status: int, request_id: str) -> bytes:
+    """Returns an answer that ends the connection; it repeats nothing of what the client sent."""
     code, error = _WIRE_REASONS[status]
     body = {"error": error, "code": code, "request_id": request_id}
     return _wire_answer(status, body, {"Connection": "close"} | _WIRE_FIELDS.get(status, {}))
 
 
-def overloaded(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
-    """Head and body of the answer to a request that is rejected at its head.
+def overload_rejection(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
+    """Returns the answer to a request that is rejected at its head.
 
     Args:
         error: Says when to try again.
@@ -275,17 +274,18 @@ def overloaded(error: UnavailableError, request_id: str, *, ends: bool) -> bytes
     return _wire_answer(503, body, {"Retry-After": str(error.retry_after)} | ending)
 
 
-def _wire_answer(status: int, content: Mapping[str, str], special: Mapping[str, str]) -> bytes:
+def _wire_answer(status: int, content: Mapping[str, str], more_headers: Mapping[str, str]) -> bytes:
+    """Returns head and body of an answer as bytes."""
     body = json.dumps(content)
-    fields = {
+    headers = {
         "Content-Type": "application/json",
         "Content-Length": str(len(body)),
         "X-Content-Type-Options": "nosniff",
         "X-Request-ID": content["request_id"],
-        **special,
+        **more_headers,
     }
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-        *(f"{name}: {fields[name]}" for name in fields),
+        *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return "\r\n".join([*lines, "", body]).encode("ascii")

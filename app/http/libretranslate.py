@@ -131,7 +131,7 @@ async def translate_file(request: Request) -> TranslatedFile:
     deleted after FILE_SECONDS.
     """
     context = context_of(request)
-    received = await receive(request, TranslateFileRequest, texts="", limit="max_file_bytes")
+    received = await receive(request, TranslateFileRequest, texts_field="", size_limit="max_file_bytes")
     body, client = received.body, received.client
     suffix = suffix_of(body.file.name)
     work = file_jobs.translate_file(

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
-from app.http.body import field_of
-from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, code_of, respond
+from app.http.body import header_of
+from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, error_response, wire_code
 from app.http.openapi import ENDPOINT
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
@@ -47,7 +47,7 @@ class InFlightRequest(AccessRecord):
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
         super().__init__(
-            sane_request_id(field_of(scope, _REQUEST_ID)), method=scope["method"], fields=scope["headers"]
+            sane_request_id(header_of(scope, _REQUEST_ID)), method=scope["method"], fields=scope["headers"]
         )
         self.has_begun = False
         # If nothing is sent, the server closes the connection.
@@ -92,7 +92,7 @@ class InFlightRequest(AccessRecord):
             self.outcome = "abandoned"
         else:
             self.outcome = "refused" if 400 <= status < 500 or status == 503 else "answered"
-        return None if wire_status is None else code_of(wire_status)
+        return None if wire_status is None else wire_code(wire_status)
 
     def release_permit(self) -> None:
         """Give the request's permit back to the gate, if it holds one."""
@@ -166,7 +166,7 @@ class RequestContextMiddleware:
             return
         lifecycle = self._context.lifecycle
         request = InFlightRequest(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
-        tokens = request_id.set(request.request_id), begin(request.timings)
+        id_token, timings_token = request_id.set(request.request_id), begin(request.timings)
         lifecycle.enter()
         self._context.metrics.count_accepted()
         try:
@@ -175,7 +175,7 @@ class RequestContextMiddleware:
                 lifecycle.require_ready()
                 if not self._start_limiter.may_start():
                     await self._wait(request, scope)
-            await self._app(_without_head(scope), receive, request.send)
+            await self._app(_as_get(scope), receive, request.send)
         except Exception as fault:
             # Otherwise the connection would end without an answer.
             await self._answer_error(fault, request, scope, receive)
@@ -187,8 +187,8 @@ class RequestContextMiddleware:
             lifecycle.leave()
             request.release_permit()
             self._record(request, scope)
-            request_id.reset(tokens[0])
-            end(tokens[1])
+            request_id.reset(id_token)
+            end(timings_token)
 
     async def _wait(self, request: InFlightRequest, scope: Scope) -> None:
         with request.timings.during("queue"):
@@ -197,7 +197,7 @@ class RequestContextMiddleware:
     async def _answer_error(
         self, fault: Exception, request: InFlightRequest, scope: Scope, receive: Receive
     ) -> None:
-        response = respond(fault, Request(scope, receive))
+        response = error_response(fault, Request(scope, receive))
         if not request.has_begun:
             await response(scope, receive, request.send)
 
@@ -215,6 +215,6 @@ class RequestContextMiddleware:
             logger.handle(Event(logger.name, level, "request", fields))
 
 
-def _without_head(scope: Scope) -> Scope:
-    """Returns the scope with GET instead of HEAD; the server does not send the body of the answer."""
+def _as_get(scope: Scope) -> Scope:
+    """Returns the scope with GET instead of HEAD; the connection leaves out the body of the answer."""
     return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope

@@ -15,11 +15,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.http.body import FORM, JSON, MULTIPART, TEXTS
-from app.http.errors import ErrorBody, respond
+from app.http.errors import ErrorBody, error_response
 from app.http.streaming import EVENT_STREAM
 
 ENDPOINT: Final = "endpoint"
-"""Where a request's `scope["state"]` holds the path of its operation, with the names of its parameters."""
+"""Key in `scope["state"]`: the path of the operation, with the names of its parameters."""
 Endpoint = Callable[[Request], Awaitable[object]]
 
 _DESCRIPTION: Final = (
@@ -129,15 +129,15 @@ class Operation(Route):
                 routes = (each for each in scope["app"].routes if getattr(each, "path", "") == self.path)
                 methods = {method for each in routes for method in each.methods or ()}
                 raise HTTPException(405, headers={"Allow": ", ".join(methods)})
-            found = await self.endpoint(request)
-            response = found if isinstance(found, Response) else self._rendered(found)
+            answer = await self.endpoint(request)
+            response = answer if isinstance(answer, Response) else self._rendered(answer)
         except Exception as error:
-            response = respond(error, request)
+            response = error_response(error, request)
         await response(scope, receive, send)
 
-    def _rendered(self, found: object) -> Response:
+    def _rendered(self, answer: object) -> Response:
         """Returns an answer of status 200 without the fields that were not set."""
-        return Response(self._adapter.dump_json(found, exclude_unset=True), media_type=JSON)
+        return Response(self._adapter.dump_json(answer, exclude_unset=True), media_type=JSON)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:

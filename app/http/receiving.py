@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from app.admission.gate import PERMIT
 from app.admission.keys import key_in
-from app.http.body import LONGEST_NUMBER, Body, Values, field_of, parse_form, read_body, require_count
+from app.http.body import LONGEST_NUMBER, Body, Values, header_of, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -39,7 +39,7 @@ _LENGTHS = frozenset({"string_too_short", "string_too_long", "too_short", "too_l
 _SHAPES = ("text", "list")
 
 WAITED: Final = "waited"
-"""Where `scope["state"]` holds the seconds of its deadline that a request has waited elsewhere."""
+"""Key in `scope["state"]`: seconds that a request has waited in a front, which its deadline includes."""
 
 
 class Received(NamedTuple, Generic[Schema]):
@@ -73,7 +73,7 @@ def client_of(request: Request, context: Context, values: Values | None = None) 
         AccessDeniedError: If it carries no valid key, and one is needed.
         UnavailableError: If keys cannot be checked.
     """
-    key = key_in(field_of(request.scope, b"authorization")) or (values or {}).get("api_key")
+    key = key_in(header_of(request.scope, b"authorization")) or (values or {}).get("api_key")
     return context.keys.client_of(key if isinstance(key, str) else None, _address(request))
 
 
@@ -81,10 +81,10 @@ async def receive(
     request: Request,
     schema: type[Schema],
     *,
-    texts: str = "q",
+    texts_field: str = "q",
     max_items: int | None = None,
     takes_query: bool = False,
-    limit: str = "max_body_bytes",
+    size_limit: str = "max_body_bytes",
     prepare: Callable[[Values], Values] = dict,
 ) -> Received[Schema]:
     """Read and check a request of a client that may ask, and does not ask too often.
@@ -94,10 +94,10 @@ async def receive(
     Args:
         request: Its body has not been read.
         schema: What its fields must be.
-        texts: The field that holds its text or texts; empty if it has none.
+        texts_field: The field that holds its text or texts; empty if it has none.
         max_items: Highest number of texts; MAX_ITEMS by default.
         takes_query: Whether the query may stand for an empty body.
-        limit: The setting that says how many bytes the body may have.
+        size_limit: The setting that says how many bytes the body may have.
         prepare: Is applied to the fields before the schema.
 
     Raises:
@@ -109,48 +109,57 @@ async def receive(
     """
     context = context_of(request)
     max_items = max_items or context.settings.max_items
-    body, client = await read_fields(request, context, max_items, takes_query=takes_query, limit=limit)
+    body, client = await admit_and_read(
+        request, context, max_items, takes_query=takes_query, size_limit=size_limit
+    )
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))
-    given = body.values.get(texts) if texts else None
-    if isinstance(given, list) and schema.model_fields[texts].annotation is not str:
-        require_count(texts, len(given), max_items)
+    given = body.values.get(texts_field) if texts_field else None
+    if isinstance(given, list) and schema.model_fields[texts_field].annotation is not str:
+        require_count(texts_field, len(given), max_items)
     if body.size and request.scope["query_string"]:
         _check_query(schema, request.scope["query_string"], max_items)
     checked = validate(schema, prepare(body.values), is_form=body.is_form)
-    found = texts_of(getattr(checked, texts), texts) if texts else []
-    check_lengths(found, context.settings.max_chars)
-    fields, contents = zip(*found, strict=True) if found else ((), ())
+    named_texts = texts_of(getattr(checked, texts_field), texts_field) if texts_field else []
+    check_lengths(named_texts, context.settings.max_chars)
+    fields, texts = zip(*named_texts, strict=True) if named_texts else ((), ())
     deadline = deadline_of(getattr(checked, "timeout_ms", None), context.settings)
     deadline -= request.scope["state"].get(WAITED, 0.0)
-    return Received(body=checked, client=client, texts=contents, fields=fields, deadline=deadline)
+    return Received(body=checked, client=client, texts=texts, fields=fields, deadline=deadline)
 
 
-async def read_fields(
+async def admit_and_read(
     request: Request,
     context: Context,
     max_items: int,
     *,
     takes_query: bool = False,
-    limit: str = "max_body_bytes",
+    size_limit: str = "max_body_bytes",
 ) -> tuple[Body, str]:
-    """Read the body of a request that holds a permit, and tell whose it is.
+    """Admit a request unless its connection has, read its body, and find its client.
+
+    Returns:
+        The body, and the client that the head or a field of the body names.
 
     Raises:
         UnavailableError: If there is no capacity for it.
         AccessDeniedError: If the client has no valid key. If the body holds no fields, its head must have it.
         RequestError: If the body cannot be read.
     """
-    max_bytes = getattr(context.settings, limit)
+    max_bytes = getattr(context.settings, size_limit)
     state = request.scope["state"]
     if PERMIT not in state:
-        size = _size(request, max_bytes)
-        authorization = field_of(request.scope, b"authorization")
+        size = _largest_size(request, max_bytes)
+        authorization = header_of(request.scope, b"authorization")
         client = context.keys.client_by_head(authorization, _address(request))
         state[PERMIT] = context.gate.admit(client, size)
     try:
         body = await read_body(
-            request, max_bytes=max_bytes, max_items=max_items, takes_query=takes_query, limit=limit.upper()
+            request,
+            max_bytes=max_bytes,
+            limit_name=size_limit.upper(),
+            max_items=max_items,
+            takes_query=takes_query,
         )
     except RequestError as refusal:
         # The part of a body that was not read may still hold a key.
@@ -167,9 +176,9 @@ def _address(request: Request) -> str:
     return cast(str, client[0]) if client else "unknown"
 
 
-def _size(request: Request, most: int) -> int:
-    """Returns the bytes that a body has at most; a body that declares more is refused unread."""
-    declared = field_of(request.scope, b"content-length")
+def _largest_size(request: Request, most: int) -> int:
+    """Returns the bytes that a body has at most; a body that declares more than `most` is refused unread."""
+    declared = header_of(request.scope, b"content-length")
     return min(int(declared), most) if declared.isdecimal() else most
 
 

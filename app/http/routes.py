@@ -15,14 +15,13 @@ from starlette.types import Scope
 
 from app.backend import Model
 from app.http import schemas
-from app.http.body import JSON, field_of, preferences
+from app.http.body import JSON, header_of, preferences
 from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
 from app.http.receiving import Received, context_of, receive
 from app.http.streaming import answer, while_connected
 from app.lifecycle.context import Context
 from app.settings import Settings
-from app.translation.catalogue import Route
 from app.translation.glossary_store import StoredGlossary
 from app.translation.requests import Answer, TranslationRequest
 from model.text.detection import Detection
@@ -31,15 +30,11 @@ from model.text.glossary import Glossary, checked_entries
 from model.text.languages import language_name
 from model.translation.result import Diagnosis
 
-_UNCHANGED: Final = (None, None, None)
-
-
-_TRANSLATION: Final = "Translation"
-_PROBES: Final = "Operation"
-
-
+# The groups of paths in the OpenAPI document.
+_TRANSLATION_TAG: Final = "Translation"
+_PROBE_TAG: Final = "Operation"
 _WEB: Final = Path(__file__).parents[1] / "web"
-_HEADERS: Final = {
+_PAGE_HEADERS: Final = {
     # After an upgrade, a cached old script must not run in the new page.
     "Cache-Control": "no-cache",
     # Nothing inline and nothing from other hosts, so that a translation that is markup does no harm.
@@ -73,7 +68,7 @@ async def translate(request: Request) -> Response:
 
 def _languages_read(request: Request) -> tuple[str, ...]:
     """Returns the languages that the user of a client reads, as its browser says."""
-    return preferences(field_of(request.scope, b"accept-language"))
+    return preferences(header_of(request.scope, b"accept-language"))
 
 
 def _translation_request(
@@ -177,18 +172,18 @@ def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]
     Its fields are those of TranslateResponse, which a test checks: a check of each answer costs more than it.
     """
     fields: dict[str, object] = {
-        "translatedText": _like(body.q, [answer.text for answer in answers]),
-        **translators(answers),
+        "translatedText": _in_shape_of(body.q, [answer.text for answer in answers]),
+        **checkpoint_fields(answers),
     }
     if body.source.lower() == "auto":
         detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
-        fields["detectedLanguage"] = _like(body.q, detections)
+        fields["detectedLanguage"] = _in_shape_of(body.q, detections)
     if body.alternatives:
-        fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
+        fields["alternatives"] = _in_shape_of(body.q, [list(answer.alternatives) for answer in answers])
     if not all(answer.is_finished for answer in answers):
-        fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
+        fields["unfinished"] = _in_shape_of(body.q, [not answer.is_finished for answer in answers])
     if any(answer.missing_terms for answer in answers):
-        fields["missing_terms"] = _like(body.q, [missing_terms(answer) for answer in answers])
+        fields["missing_terms"] = _in_shape_of(body.q, [missing_terms(answer) for answer in answers])
     if body.include:
         fields["details"] = [_details(body.include, answer) for answer in answers]
     return Response(to_json(fields, inf_nan_mode="null"), media_type=JSON)
@@ -234,26 +229,24 @@ def description(model: Model, settings: Settings) -> schemas.ModelDescription:
     )
 
 
-def _like(q: str | list[str], values: Sequence[object]) -> object:
+def _in_shape_of(q: str | list[str], values: Sequence[object]) -> object:
     return list(values) if isinstance(q, list) else values[0]
 
 
-def translators(answers: Sequence[Answer]) -> dict[str, object]:
+def checkpoint_fields(answers: Sequence[Answer]) -> dict[str, object]:
     """Returns the fields `model`, `model_version` and `pivot`: one value each, or lists if texts differ.
 
     In a list, null stands for a text that came back unchanged. `pivot` is absent if no text has one.
     """
-    used = [_checkpoints(answer.route) if answer.route else _UNCHANGED for answer in answers]
-    known = set(used) - {_UNCHANGED}
-    columns = map(list, zip(*used, strict=True)) if len(known) > 1 else next(iter(known), _UNCHANGED)
+    unchanged = (None, None, None)
+    routes = [answer.route for answer in answers]
+    used = [(each.models, each.versions, each.pivot) if each else unchanged for each in routes]
+    known = set(used) - {unchanged}
+    columns = map(list, zip(*used, strict=True)) if len(known) > 1 else next(iter(known), unchanged)
     fields: dict[str, object] = dict(zip(("model", "model_version", "pivot"), columns, strict=True))
     if not any(pivot for _, _, pivot in known):
         del fields["pivot"]
     return fields
-
-
-def _checkpoints(route: Route) -> tuple[str | None, str | None, str | None]:
-    return route.models, route.versions, route.pivot
 
 
 def _details(include: Sequence[schemas.Detail], answer: Answer) -> dict[str, object]:
@@ -291,12 +284,12 @@ def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
 
 async def page(_request: Request) -> FileResponse:
     """The web page."""
-    return FileResponse(_WEB / "page.html", headers=_HEADERS)
+    return FileResponse(_WEB / "page.html", headers=_PAGE_HEADERS)
 
 
 async def docs(_request: Request) -> FileResponse:
     """The documentation in Swagger UI."""
-    return FileResponse(_WEB / "docs.html", headers=_HEADERS)
+    return FileResponse(_WEB / "docs.html", headers=_PAGE_HEADERS)
 
 
 class _Assets(StaticFiles):
@@ -309,7 +302,7 @@ class _Assets(StaticFiles):
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
         # All files get them: a page also has a path by the name of its file.
-        response.headers.update(_HEADERS)
+        response.headers.update(_PAGE_HEADERS)
         return response
 
 
@@ -318,7 +311,7 @@ OPERATIONS: Final = (
         "/translate",
         translate,
         "POST",
-        tag=_TRANSLATION,
+        tag=_TRANSLATION_TAG,
         summary="Translate texts",
         body=schemas.TranslateRequest,
         answer=schemas.TranslateResponse,
@@ -329,7 +322,7 @@ OPERATIONS: Final = (
         "/detect",
         detect,
         "POST",
-        tag=_TRANSLATION,
+        tag=_TRANSLATION_TAG,
         summary="Detect the language of a text",
         body=schemas.DetectRequest,
         answer=list[schemas.DetectedLanguage],
@@ -339,7 +332,7 @@ OPERATIONS: Final = (
         "/languages",
         languages,
         "GET",
-        tag=_TRANSLATION,
+        tag=_TRANSLATION_TAG,
         summary="List languages",
         answer=list[schemas.Language],
         errors=(500, 503),
@@ -348,7 +341,7 @@ OPERATIONS: Final = (
         "/models",
         models,
         "GET",
-        tag=_TRANSLATION,
+        tag=_TRANSLATION_TAG,
         summary="List loaded checkpoints",
         answer=list[schemas.ModelDescription],
         errors=(500, 503),
@@ -356,14 +349,16 @@ OPERATIONS: Final = (
 )
 PROBES: Final = (
     *(
-        Operation(path, endpoint, "GET", tag=_PROBES, summary=summary, answer=schemas.Status, errors=(503,))
+        Operation(
+            path, endpoint, "GET", tag=_PROBE_TAG, summary=summary, answer=schemas.Status, errors=(503,)
+        )
         for path, endpoint, summary in (
             ("/livez", livez, "Is the process alive?"),
             ("/readyz", readyz, "Is it ready for traffic?"),
             ("/health", health, "Is it ready? (LibreTranslate's name)"),
         )
     ),
-    Operation("/metrics", metrics, "GET", tag=_PROBES, summary="Prometheus metrics", answer="text/plain"),
+    Operation("/metrics", metrics, "GET", tag=_PROBE_TAG, summary="Prometheus metrics", answer="text/plain"),
 )
 PAGES: Final = (
     routing.Route("/", page),

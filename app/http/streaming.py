@@ -22,14 +22,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.errors import ClientGoneError
-from app.http.body import JSON, field_of, preferences
-from app.http.errors import respond
+from app.http.body import JSON, header_of, preferences
+from app.http.errors import error_response
 from app.translation.partial_results import PartialResults
 from app.translation.requests import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
 ABANDON: Final = "abandon"
-"""Where a request's `scope["state"]` holds, while it is worked on, what its connection calls when it ends."""
+"""Key in `scope["state"]`, while a request is worked on: the function that cancels the work."""
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     # Otherwise nginx collects events until its buffer is full.
@@ -59,7 +59,7 @@ async def answer(request: Request, translate: Translate, render: Render) -> Resp
         ClientGoneError: If the client left before the answer began.
         Exception: Whatever `translate` raised before the answer began.
     """
-    if prefers_events(field_of(request.scope, b"accept")):
+    if prefers_events(header_of(request.scope, b"accept")):
         return await _stream(request, translate, render)
     return render(await while_connected(request, translate(None)))
 
@@ -80,7 +80,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
     try:
         return await work
     except asyncio.CancelledError:
-        # Anything else may have cancelled the task as well.
+        # The connection takes `abandon` out before it calls it. Others may have cancelled the task as well.
         if ABANDON not in state and task.cancelling() == 1:
             task.uncancel()
             raise ClientGoneError from None
@@ -176,7 +176,7 @@ def _last_event(request: Request, work: asyncio.Task[bytes], has_begun: bool) ->
 
 def error_event(error: Exception, request: Request) -> bytes:
     """Returns the last event of a stream that cannot be completed."""
-    return _event("error", bytes(respond(error, request).body))
+    return _event("error", bytes(error_response(error, request).body))
 
 
 def _partial(index: int, text: str) -> bytes:

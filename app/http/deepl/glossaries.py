@@ -44,13 +44,13 @@ async def language_pairs(request: Request) -> schemas.DeepLGlossaryPairs:
 
 async def create(request: Request) -> schemas.DeepLGlossary:
     """Store a glossary of one language pair, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
-    received = await receive(request, schemas.DeepLGlossaryRequest, texts="")
+    received = await receive(request, schemas.DeepLGlossaryRequest, texts_field="")
     return _described(await _create(request, received.client, received.body.name, [received.body]))
 
 
 async def create_multilingual(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Store a glossary of several language pairs, where DRAGOMAN_GLOSSARY_FOLDER names a folder."""
-    received = await receive(request, schemas.DeepLMultilingualGlossaryRequest, texts="")
+    received = await receive(request, schemas.DeepLMultilingualGlossaryRequest, texts_field="")
     body = received.body
     return _described_multilingual(await _create(request, received.client, body.name, body.dictionaries))
 
@@ -94,7 +94,7 @@ async def multilingual_entries(request: Request) -> schemas.DeepLDictionaryEntri
 
 async def change(request: Request) -> schemas.DeepLMultilingualGlossary:
     """Rename a glossary, or add entries to it; those of a new language pair as well."""
-    received = await receive(request, schemas.DeepLGlossaryChange, texts="")
+    received = await receive(request, schemas.DeepLGlossaryChange, texts_field="")
     terms = _terms(context_of(request), received.body.dictionaries)
     changed = await _change(request, received.client, terms, name=received.body.name, merges=True)
     return _described_multilingual(changed)
@@ -102,7 +102,7 @@ async def change(request: Request) -> schemas.DeepLMultilingualGlossary:
 
 async def replace_dictionary(request: Request) -> schemas.DeepLDictionary:
     """Replace the entries of a glossary for one language pair."""
-    received = await receive(request, schemas.DeepLDictionaryRequest, texts="")
+    received = await receive(request, schemas.DeepLDictionaryRequest, texts_field="")
     terms = _terms(context_of(request), [received.body])
     changed = await _change(request, received.client, terms)
     (pair,) = terms

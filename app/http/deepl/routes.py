@@ -7,15 +7,15 @@ from typing import Final, NoReturn
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.http.body import Values, field_of
+from app.http.body import Values, header_of
 from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of, language_of
 from app.http.deepl.schemas import renamed, supported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import FILE, file_response
 from app.http.openapi import Operation
-from app.http.receiving import Received, client_of, context_of, read_fields, receive, validate
-from app.http.routes import missing_terms, translators
+from app.http.receiving import Received, admit_and_read, client_of, context_of, receive, validate
+from app.http.routes import checkpoint_fields, missing_terms
 from app.http.streaming import while_connected
 from app.lifecycle.context import Context
 from app.translation.catalogue import Catalogue
@@ -52,7 +52,7 @@ async def translate(request: Request) -> schemas.DeepLTranslateResponse:
     received = await receive(
         request,
         schemas.DeepLTranslateRequest,
-        texts="text",
+        texts_field="text",
         max_items=min(schemas.MAX_TEXTS, context.settings.max_items),
         prepare=supported,
     )
@@ -130,10 +130,10 @@ async def _values(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
     fields: Values = dict(request.query_params)
-    if field_of(request.scope, b"content-length", "0") != "0" or field_of(
+    if header_of(request.scope, b"content-length", "0") != "0" or header_of(
         request.scope, b"transfer-encoding"
     ):
-        body, _ = await read_fields(request, context, context.settings.max_items)
+        body, _ = await admit_and_read(request, context, context.settings.max_items)
         fields |= body.values
     return fields
 
@@ -149,7 +149,7 @@ def _fields(body: schemas.DeepLTranslateRequest, text: str, answer: Answer) -> I
         yield "model_type_used", "latency_optimized" if is_quick else "quality_optimized"
     if body.context:
         yield "context_used", False
-    yield from translators([answer]).items()
+    yield from checkpoint_fields([answer]).items()
     if answer.missing_terms:
         yield "missing_terms", missing_terms(answer)
 
@@ -167,7 +167,7 @@ async def upload(request: Request) -> schemas.DeepLDocument:
     """Begin to translate a file, in the background and with the longest deadline there is."""
     context = context_of(request)
     received = await receive(
-        request, schemas.DeepLDocumentRequest, texts="", limit="max_file_bytes", prepare=supported
+        request, schemas.DeepLDocumentRequest, texts_field="", size_limit="max_file_bytes", prepare=supported
     )
     body, client, service = received.body, received.client, context.service
     suffix = suffix_of(body.filename or body.file.name)
@@ -244,7 +244,7 @@ async def cancel(request: Request) -> schemas.DeepLDocumentStatus:
 
 async def _job(request: Request) -> FileJob:
     context = context_of(request)
-    body, _ = await read_fields(request, context, 1)
+    body, _ = await admit_and_read(request, context, 1)
     key = validate(schemas.DeepLDocumentKey, body.values, is_form=True).document_key
     job = context.file_jobs.find(request.path_params["document_id"], key)
     if job is None:

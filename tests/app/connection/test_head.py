@@ -46,12 +46,12 @@ async def test_whether_it_is_the_last(head: bytes, is_last: bool) -> None:
     assert (b"connection: close\r\n" in wire.written) is is_last
 
 
-@pytest.mark.parametrize(("version", "is_invited"), [(b"1.1", True), (b"1.0", False)])
-async def test_100_continue_is_sent_over_http_1_1_only(version: bytes, is_invited: bool) -> None:
+@pytest.mark.parametrize(("version", "expects_continue"), [(b"1.1", True), (b"1.0", False)])
+async def test_100_continue_is_sent_over_http_1_1_only(version: bytes, expects_continue: bool) -> None:
     wire = Wire()
     fields = HOST + b"Content-Length: 1\r\nExpect: 100-Continue\r\n\r\n"
     await wire.send(b"POST / HTTP/" + version + b"\r\n" + fields)
-    assert wire.written == (b"HTTP/1.1 100 Continue\r\n\r\n" if is_invited else b"")
+    assert wire.written == (b"HTTP/1.1 100 Continue\r\n\r\n" if expects_continue else b"")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.http.body import field_of
+from app.http.body import header_of
 from app.http.schemas import Decoding, TranslateRequest
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
@@ -361,5 +361,5 @@ async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
 
 def test_of_a_field_that_comes_twice_the_first_value_counts() -> None:
     scope = {"headers": [(b"accept", b"text/html"), (b"accept", b"*/*")]}
-    assert field_of(scope, b"accept") == "text/html"
-    assert field_of(scope, b"accept-language", "none") == "none"
+    assert header_of(scope, b"accept") == "text/html"
+    assert header_of(scope, b"accept-language", "none") == "none"

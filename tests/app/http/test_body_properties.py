@@ -52,7 +52,7 @@ def read(data: bytes, content_type: str = JSON) -> tuple[Values, bool]:
 
     headers = [(b"content-type", content_type.encode("latin-1"))]
     request = Request({"type": "http", "headers": headers}, receive)
-    body = asyncio.run(read_body(request, max_bytes=4096, max_items=20))
+    body = asyncio.run(read_body(request, max_bytes=4096, limit_name="MAX_BODY_BYTES", max_items=20))
     assert body.size == len(data)
     return body.values, body.is_form
 
