@@ -23,7 +23,7 @@ from model.decoding.device import (
     resolve_precision,
 )
 from model.decoding.engine import DecodingEngine
-from model.decoding.factory import MOST_GPU_POSITIONS, EngineFactory, engine_factory, gpu_state_bytes
+from model.decoding.factory import MOST_GPU_KV_SLOTS, EngineFactory, engine_factory, gpu_state_bytes
 from model.errors import ConfigError, NativeError, ReplacedCheckpointError
 from model.native.binding import load_library
 from model.native.shared_weights import SharedMemory, SharedWeights
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _CPU_STATE_BYTES: Final = 2**28
 # A list of the free ones is in memory: of a tiny network, the bytes above would hold millions.
-_MOST_CPU_POSITIONS: Final = 2**17
+_MOST_CPU_KV_SLOTS: Final = 2**17
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
@@ -107,7 +107,7 @@ class EngineBackend:
         first = factories[0]
         # In PyTorch, one engine uses all cores, or a whole GPU.
         count = self.workers if first.is_native or self._settings.workers else len(factories)
-        engine_bytes = self._engine_bytes(model.card, first.position_bytes)
+        engine_bytes = self._engine_bytes(model.card, first.kv_slot_bytes)
         weight_bytes = sum(factory.weight_bytes for factory in factories)
         return LoadedModel(
             tokenizer=tokenizer,
@@ -156,8 +156,8 @@ class EngineBackend:
         weight_bytes = int(_PARAMETER_BYTES[precision] * listed.num_parameters) * len(self._devices)
         # Keys and values have 2 bytes a number in the native library; on a GPU there are as many again.
         copies = 1 if self._device == "cpu" else 2
-        position_bytes = copies * 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers
-        engine_bytes = self.workers * self._engine_bytes(listed.card, position_bytes)
+        kv_slot_bytes = copies * 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers
+        engine_bytes = self.workers * self._engine_bytes(listed.card, kv_slot_bytes)
         return Model(
             card=listed.card,
             checksum=listed.checksum,
@@ -176,38 +176,38 @@ class EngineBackend:
         return factory.make(
             max_batch_tokens=self._settings.max_batch_tokens or None,
             max_encode_tokens=self._settings.max_encode_tokens or encode_tokens,
-            max_positions=self._max_positions(card, factory.position_bytes),
+            max_kv_slots=self._max_kv_slots(card, factory.kv_slot_bytes),
         )
 
     @property
     def _engines_a_device(self) -> int:
         return -(-self.workers // len(self._devices))
 
-    def _engine_bytes(self, card: ModelCard, position_bytes: int) -> int:
+    def _engine_bytes(self, card: ModelCard, kv_slot_bytes: int) -> int:
         """Memory of an engine: on a CPU with one sentence of the longest length, on a GPU with all state."""
         is_lazy = self._device == "cpu"
-        positions = _most_positions(card) if is_lazy else self._max_positions(card, position_bytes)
-        return _ENGINE_BYTES + positions * position_bytes
+        kv_slots = _most_kv_slots(card) if is_lazy else self._max_kv_slots(card, kv_slot_bytes)
+        return _ENGINE_BYTES + kv_slots * kv_slot_bytes
 
-    def _max_positions(self, card: ModelCard, position_bytes: int) -> int:
-        """Positions of decoder state that one engine may have.
+    def _max_kv_slots(self, card: ModelCard, kv_slot_bytes: int) -> int:
+        """KV slots that one engine may have.
 
         Raises:
             ConfigError: If not even one sentence fits.
         """
         state_bytes = self._settings.max_state_bytes
-        needed = _most_positions(card)
+        needed = _most_kv_slots(card)
         if state_bytes == 0:
             if self._device == "cpu":
-                return max(needed, min(_CPU_STATE_BYTES // position_bytes, _MOST_CPU_POSITIONS))
+                return max(needed, min(_CPU_STATE_BYTES // kv_slot_bytes, _MOST_CPU_KV_SLOTS))
             state_bytes = gpu_state_bytes(self._free_bytes) // self._engines_a_device
-            most = state_bytes // self._num_listed // position_bytes
-            return max(needed, min(most, MOST_GPU_POSITIONS))
+            most = state_bytes // self._num_listed // kv_slot_bytes
+            return max(needed, min(most, MOST_GPU_KV_SLOTS))
         share = state_bytes // self._num_listed
-        if share < needed * position_bytes:
-            requirement = f"at least {needed * position_bytes} for each checkpoint, as {card.name} needs"
+        if share < needed * kv_slot_bytes:
+            requirement = f"at least {needed * kv_slot_bytes} for each checkpoint, as {card.name} needs"
             raise ConfigError("max_state_bytes", requirement, state_bytes)
-        return share // position_bytes
+        return share // kv_slot_bytes
 
 
 def _has_library() -> bool:
@@ -224,6 +224,6 @@ def _file_bytes(folder: Path) -> int:
     return sizes.get(SHORTLIST, 0) + _TOKENIZER_FACTOR * sum(sizes.get(name, 0) for name in TOKENIZER_FILES)
 
 
-def _most_positions(card: ModelCard) -> int:
-    """Positions that one sentence occupies if it is as long as the card permits."""
+def _most_kv_slots(card: ModelCard) -> int:
+    """KV slots that one sentence occupies if it is as long as the card permits."""
     return card.max_source_length + card.decoding.rows * card.max_target_length

@@ -76,7 +76,7 @@ class Work:
             network,
             self.device,
             max_rows=rows,
-            max_positions=max(rows * 2 * _CAPACITY, 33 * self.config.max_positions),
+            max_kv_slots=max(rows * 2 * _CAPACITY, 33 * self.config.max_positions),
             widths=(1, 4),
             capacity=_CAPACITY,
             is_fused=fuse_steps(network, torch.device(self.device)),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_DIRECTIONS = 4
 """Directions of which self-test sentences are recorded."""
-_POSITIONS = 256
+_KV_SLOTS = 256
 """KV slots for one of these sentences; the usual number would take as much memory as a small model."""
 
 
@@ -95,7 +95,7 @@ def _record(checkpoint: "Checkpoint") -> None:
     from model.decoding.factory import engine_factory
 
     pairs = [pair for pair in checkpoint.card.pairs if plain_sentences(pair[0])][:_MOST_DIRECTIONS]
-    engine = engine_factory(checkpoint, device="cpu").make(max_positions=_POSITIONS)
+    engine = engine_factory(checkpoint, device="cpu").make(max_kv_slots=_KV_SLOTS)
     found = find_self_test(pairs, engine.decode, checkpoint.tokenizer)
     engine.close()
     if found:

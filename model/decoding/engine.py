@@ -35,37 +35,37 @@ class Load:
 
     Attributes:
         rows: Hypotheses alive at once.
-        positions: KV slots.
+        kv_slots: KV slots, one for the keys and values of each position.
         tokens: Source tokens, each counted once for every row of its sentence.
     """
 
     rows: int = 0
-    positions: int = 0
+    kv_slots: int = 0
     tokens: int = 0
 
     @classmethod
     def of(cls, sentence: Sentence) -> Self:
         """The most that one sentence can occupy."""
         rows = sentence.rows
-        return cls(rows=rows, positions=sentence.positions, tokens=rows * sentence.source_length)
+        return cls(rows=rows, kv_slots=sentence.kv_slots, tokens=rows * sentence.source_length)
 
     def __add__(self, other: "Load") -> "Load":
         return Load(
             rows=self.rows + other.rows,
-            positions=self.positions + other.positions,
+            kv_slots=self.kv_slots + other.kv_slots,
             tokens=self.tokens + other.tokens,
         )
 
     def __sub__(self, other: "Load") -> "Load":
         return Load(
             rows=self.rows - other.rows,
-            positions=self.positions - other.positions,
+            kv_slots=self.kv_slots - other.kv_slots,
             tokens=self.tokens - other.tokens,
         )
 
     def share_of(self, most: "Load") -> float:
         """The largest of the three shares; above 1 where a bound is exceeded."""
-        return max(self.rows / most.rows, self.positions / most.positions, self.tokens / most.tokens)
+        return max(self.rows / most.rows, self.kv_slots / most.kv_slots, self.tokens / most.tokens)
 
 
 class SlotAdmission:
@@ -185,7 +185,7 @@ class DecodingEngine:
         require_integer("max_batch_tokens", max_batch_tokens, 1)
         require_integer("max_encode_tokens", max_encode_tokens, 1)
         self._runner, self._config, self._shortlist = runner, config, shortlist
-        self._most = Load(rows=runner.max_rows, positions=runner.max_positions, tokens=max_batch_tokens)
+        self._most = Load(rows=runner.max_rows, kv_slots=runner.max_kv_slots, tokens=max_batch_tokens)
         self._admission = SlotAdmission(self._most, max_encode_tokens)
         self._interrupt = Interrupt()
         self._decoding = Lock()
@@ -357,8 +357,8 @@ class DecodingEngine:
         if sentence.rows > most.rows:
             field = "num_hypotheses" if sentence.options.strategy == "sample" else "beam_size"
             raise TextTooLongError(field, "max_rows", most.rows, sentence.rows)
-        if sentence.positions > most.positions:
-            raise TextTooLongError("source_ids", "decoder positions", most.positions, sentence.positions)
+        if sentence.kv_slots > most.kv_slots:
+            raise TextTooLongError("source_ids", "decoder positions", most.kv_slots, sentence.kv_slots)
 
     def _encode_arrivals(self) -> list[float]:
         """Encode the sentences that may join as one batch; returns how long it took, nothing without one."""

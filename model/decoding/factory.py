@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 # Bounds the logits of one step; in practice `max_batch_tokens` limits a batch.
 _MAX_ROWS_OF_A_CPU = 256
-_FEWEST_POSITIONS = 2**15
+_FEWEST_KV_SLOTS = 2**15
 # PyTorch needs many rows to amortise kernel launches; natively, the decoder state of fewer rows stays in
 # the processor's caches.
 _NATIVE_TOKENS = 1024
@@ -43,9 +43,9 @@ _TORCH_TOKENS = 4096
 GPU_CAPACITY = 256
 """Longest source and translation in a fixed batch."""
 _FEWEST_GPU_ROWS, _MOST_GPU_ROWS = 8, 1024
-# A sentence of the usual 24 tokens has 24 positions for its source and at most 92 for each translation.
-_POSITIONS_A_ROW = 256
-MOST_GPU_POSITIONS = _MOST_GPU_ROWS * _POSITIONS_A_ROW
+# A sentence of the usual 24 tokens takes 24 KV slots for its source and at most 92 for each translation.
+_KV_SLOTS_A_ROW = 256
+MOST_GPU_KV_SLOTS = _MOST_GPU_ROWS * _KV_SLOTS_A_ROW
 """KV slots of an engine with full batches; more would never be used at once."""
 # Logits of a step are float32 and exist a few times: this many are a gigabyte.
 _MOST_LOGITS = 2**26
@@ -66,7 +66,7 @@ class EngineFactory:
         precision: Precision of the computation.
         is_native: Whether the native library computes, so that each engine uses one core and Python's
             lock is free meanwhile.
-        position_bytes: Bytes of one KV slot: keys and values of a position in all layers.
+        kv_slot_bytes: Bytes of one KV slot: keys and values of a position in all layers.
         weight_bytes: Bytes of the weights.
         new_runner: Makes a new runner with a given number of KV slots.
         shortlist: See DecodingEngine.
@@ -76,7 +76,7 @@ class EngineFactory:
     device: str
     precision: Precision
     is_native: bool
-    position_bytes: int
+    kv_slot_bytes: int
     weight_bytes: int
     new_runner: Callable[[int], Runner]
     shortlist: Shortlist | None = None
@@ -86,17 +86,17 @@ class EngineFactory:
         *,
         max_batch_tokens: int | None = None,
         max_encode_tokens: int = 1024,
-        max_positions: int | None = None,
+        max_kv_slots: int | None = None,
     ) -> DecodingEngine:
         """One more engine.
 
         Args:
             max_batch_tokens: See DecodingEngine; None is the fastest value.
             max_encode_tokens: See DecodingEngine.
-            max_positions: Number of KV slots; None is enough for any single request, and on a GPU for
+            max_kv_slots: Number of KV slots; None is enough for any single request, and on a GPU for
                 full batches if there is memory for them.
         """
-        runner = self.new_runner(max_positions or self._default_positions())
+        runner = self.new_runner(max_kv_slots or self._default_kv_slots())
         return DecodingEngine(
             runner,
             self.config,
@@ -105,11 +105,11 @@ class EngineFactory:
             shortlist=self.shortlist,
         )
 
-    def _default_positions(self) -> int:
+    def _default_kv_slots(self) -> int:
         if self.device == "cpu":
-            return _max_positions(self.config, _FEWEST_POSITIONS)
-        affordable = gpu_state_bytes(free_gpu_memory(self.device)) // self.position_bytes
-        return _max_positions(self.config, min(affordable, MOST_GPU_POSITIONS))
+            return _max_kv_slots(self.config, _FEWEST_KV_SLOTS)
+        affordable = gpu_state_bytes(free_gpu_memory(self.device)) // self.kv_slot_bytes
+        return _max_kv_slots(self.config, min(affordable, MOST_GPU_KV_SLOTS))
 
     def _default_tokens(self, runner: Runner) -> int:
         if self.device != "cpu":
@@ -202,12 +202,12 @@ def native_factory(
         device="cpu",
         precision=precision,
         is_native=True,
-        position_bytes=network.slot_bytes,
+        kv_slot_bytes=network.kv_slot_bytes,
         weight_bytes=network.weight_bytes,
-        new_runner=lambda max_positions: NativeRunner(
+        new_runner=lambda max_kv_slots: NativeRunner(
             network,
             max_rows=_MAX_ROWS_OF_A_CPU,
-            max_positions=max_positions,
+            max_kv_slots=max_kv_slots,
             never_produced=never_produced,
         ),
     )
@@ -230,12 +230,12 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     number_bytes = 4 if precision == "float32" else 2
     is_fused = fuse_steps(network, torch.device(device))
 
-    def recorded(max_positions: int) -> Runner:
+    def recorded(max_kv_slots: int) -> Runner:
         runner = StaticRunner(
             network,
             device,
-            max_rows=gpu_rows(max_positions, config.target_vocab_size),
-            max_positions=max_positions,
+            max_rows=gpu_rows(max_kv_slots, config.target_vocab_size),
+            max_kv_slots=max_kv_slots,
             widths=tuple(sorted({*_USUAL_WIDTHS, checkpoint.card.decoding.rows})),
             capacity=GPU_CAPACITY,
             never_produced=never,
@@ -249,14 +249,14 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         device=device,
         precision=precision,
         is_native=False,
-        position_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
+        kv_slot_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
         new_runner=partial(_exact_runner, network, device, never) if device == "cpu" else recorded,
     )
 
 
 def _exact_runner(
-    network: "Transformer", device: "torch.device | str", never_produced: Collection[int], max_positions: int
+    network: "Transformer", device: "torch.device | str", never_produced: Collection[int], max_kv_slots: int
 ) -> Runner:
     from model.decoding.pytorch.torch_runner import TorchRunner
 
@@ -264,7 +264,7 @@ def _exact_runner(
         network,
         device,
         max_rows=_MAX_ROWS_OF_A_CPU,
-        max_positions=max_positions,
+        max_kv_slots=max_kv_slots,
         never_produced=never_produced,
     )
 
@@ -278,14 +278,14 @@ def gpu_state_bytes(free_bytes: int) -> int:
     return int(free_bytes * _STATE_SHARE)
 
 
-def gpu_rows(max_positions: int, vocab_size: int) -> int:
+def gpu_rows(max_kv_slots: int, vocab_size: int) -> int:
     """Hypotheses that an engine on a GPU computes at once: a power of two.
 
     Args:
-        max_positions: KV slots of the engine.
+        max_kv_slots: KV slots of the engine.
         vocab_size: Target vocabulary of the network.
     """
-    rows = min(max_positions // _POSITIONS_A_ROW, _MOST_LOGITS // vocab_size, _MOST_GPU_ROWS)
+    rows = min(max_kv_slots // _KV_SLOTS_A_ROW, _MOST_LOGITS // vocab_size, _MOST_GPU_ROWS)
     return max(1 << rows.bit_length() - 1 if rows else 0, _FEWEST_GPU_ROWS)
 
 
@@ -304,11 +304,11 @@ def torch_engine(
         never_produced: See NativeRunner.
         max_batch_tokens: See DecodingEngine.
     """
-    max_positions = _max_positions(network.config, _FEWEST_POSITIONS)
-    runner = _exact_runner(network, device, never_produced, max_positions)
+    max_kv_slots = _max_kv_slots(network.config, _FEWEST_KV_SLOTS)
+    runner = _exact_runner(network, device, never_produced, max_kv_slots)
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 
-def _max_positions(config: TransformerConfig, fewest: int) -> int:
+def _max_kv_slots(config: TransformerConfig, fewest: int) -> int:
     """KV slots for any single request that the network can serve, and for many ordinary ones."""
     return max(fewest, config.max_positions * (1 + MAX_BEAM_SIZE))

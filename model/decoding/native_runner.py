@@ -110,7 +110,7 @@ class NativeNetwork:
         return self.binding.network_weight_bytes(self.address)
 
     @property
-    def slot_bytes(self) -> int:
+    def kv_slot_bytes(self) -> int:
         """Bytes of a KV slot: the keys and values of one position in all decoder layers."""
         return self.binding.network_slot_bytes(self.address)
 
@@ -159,7 +159,7 @@ class NativeRunner:
     Args:
         network: May be shared with other runners, each on a thread of its own.
         max_rows: Most hypotheses at once.
-        max_positions: KV slots: one for each source token, one for each token of a hypothesis; memory is
+        max_kv_slots: KV slots: one for each source token, one for each token of a hypothesis; memory is
             taken as they are first used.
         never_produced: Target ids that no translation may contain, in addition to padding, BOS and the
             decoder's start: language tags, for example.
@@ -175,18 +175,18 @@ class NativeRunner:
         network: NativeNetwork,
         *,
         max_rows: int,
-        max_positions: int,
+        max_kv_slots: int,
         never_produced: Collection[int] = (),
     ) -> None:
         config = network.config
         require_integer("max_rows", max_rows, 1, _LARGEST_ID)
-        require_integer("max_positions", max_positions, 1, _LARGEST_ID)
+        require_integer("max_kv_slots", max_kv_slots, 1, _LARGEST_ID)
         for token in never_produced:
             require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
         never = integers(config.never_produced(never_produced))
         session = SessionConfig(
             max_rows=max_rows,
-            max_slots=max_positions,
+            max_slots=max_kv_slots,
             start_id=config.decoder_start_id,
             eos_id=config.eos_id,
             never_produced=ctypes.addressof(never),
@@ -196,13 +196,13 @@ class NativeRunner:
         self._library = network.binding
         self._address = self._library.session_create(network.address, session)
         self._close = freed_with(self, self._library.session_free, self._address)
-        self.max_rows, self.max_positions = max_rows, max_positions
+        self.max_rows, self.max_kv_slots = max_rows, max_kv_slots
         self._numbers = count()
         self._handles: dict[Sentence, int] = {}
         self._sentences: dict[int, Sentence] = {}
 
     @property
-    def num_free_slots(self) -> int:
+    def num_free_kv_slots(self) -> int:
         """The number of unused KV slots."""
         return self._library.session_num_free_slots(self._session)
 

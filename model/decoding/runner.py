@@ -82,13 +82,13 @@ class Runner(Protocol):
         """Most hypotheses at once."""
 
     @property
-    def max_positions(self) -> int:
+    def max_kv_slots(self) -> int:
         """Most KV slots; allocated beforehand, never exceeded."""
 
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """Encode sentences as one batch; they take part from the next step on.
 
-        The caller makes sure that the sums of `rows` and `positions` fit in addition to the running
+        The caller makes sure that the sums of `rows` and `kv_slots` fit in addition to the running
         sentences. If this raises, none of them has joined; MemoryError means that memory ran out.
         """
 

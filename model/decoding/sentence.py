@@ -85,7 +85,7 @@ class Sentence:
         return self.options.rows
 
     @property
-    def positions(self) -> int:
+    def kv_slots(self) -> int:
         """The most KV slots that the sentence can occupy: its source and its hypotheses."""
         return self.source_length + self.rows * self.longest
 

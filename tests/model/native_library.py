@@ -66,7 +66,7 @@ def native_network(
 
 def engine_over(network: NativeNetwork, **bounds: int) -> DecodingEngine:
     """An engine with a session of its own."""
-    return DecodingEngine(NativeRunner(network, max_rows=256, max_positions=8192), network.config, **bounds)
+    return DecodingEngine(NativeRunner(network, max_rows=256, max_kv_slots=8192), network.config, **bounds)
 
 
 def native_engine(

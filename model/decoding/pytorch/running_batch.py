@@ -53,12 +53,12 @@ class KvAllocator:
         Raises:
             DecodingError: If too few are free, and none is allocated; the engine admits within the budget.
         """
-        needed = sum(sentence.positions for sentence in sentences)
+        needed = sum(sentence.kv_slots for sentence in sentences)
         if needed > self.num_free:
             raise DecodingError(f"the decoder state can take {self.num_free} more KV slots, not {needed}")
         targets, sources = [], []
         for sentence in sentences:
-            cut = len(self._free) - sentence.positions
+            cut = len(self._free) - sentence.kv_slots
             own = self._allocated[sentence] = self._free[cut:][::-1]
             del self._free[cut:]
             length, each = sentence.source_length, sentence.longest

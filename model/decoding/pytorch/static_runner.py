@@ -141,7 +141,7 @@ class StaticRunner:
         network: In evaluation mode; its weights must not change.
         device: Where the network is.
         max_rows: Most hypotheses at once.
-        max_positions: Most KV slots in use at once, of any widths and lengths.
+        max_kv_slots: Most KV slots in use at once, of any widths and lengths.
         widths: Hypotheses per sentence in the fixed batches; each batch has `max_rows` rows in all.
         capacity: Longest source and translation in a fixed batch.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
@@ -155,19 +155,19 @@ class StaticRunner:
         device: torch.device | str = "cuda",
         *,
         max_rows: int,
-        max_positions: int = 2**16,
+        max_kv_slots: int = 2**16,
         widths: Collection[int],
         capacity: int,
         never_produced: Collection[int] = (),
         is_fused: bool = False,
     ) -> None:
-        self._device, self.max_rows, self.max_positions = torch.device(device), max_rows, max_positions
+        self._device, self.max_rows, self.max_kv_slots = torch.device(device), max_rows, max_kv_slots
         self._encoder = SideEncoder(network, self._device)
         self._exact = TorchRunner(
             network,
             self._device,
             max_rows=max_rows,
-            max_positions=max_positions,
+            max_kv_slots=max_kv_slots,
             never_produced=never_produced,
             is_fused=is_fused,
         )

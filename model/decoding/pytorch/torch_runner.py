@@ -117,7 +117,7 @@ class TorchRunner:
         network: In evaluation mode; its weights may change while nothing runs.
         device: Where the network is.
         max_rows: Most hypotheses at once.
-        max_positions: Most KV slots in use at once.
+        max_kv_slots: Most KV slots in use at once.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
         is_fused: See DecoderState.
 
@@ -133,17 +133,17 @@ class TorchRunner:
         device: torch.device | str = "cpu",
         *,
         max_rows: int,
-        max_positions: int = 2**16,
+        max_kv_slots: int = 2**16,
         never_produced: Collection[int] = (),
         is_fused: bool = False,
     ) -> None:
         self._is_fused = is_fused
         self._network, self._device = network, torch.device(device)
-        self.max_rows, self.max_positions = max_rows, max_positions
+        self.max_rows, self.max_kv_slots = max_rows, max_kv_slots
         self._never_produced = frozenset(never_produced)
-        self.allocator = KvAllocator(max_positions)
+        self.allocator = KvAllocator(max_kv_slots)
         with using(self._device):
-            self.pool = network.new_pool(max_positions)
+            self.pool = network.new_pool(max_kv_slots)
             self._tables = network.position_tables(network.config.max_positions)
         self._batches: dict[int, RunningBatch] = {}
 

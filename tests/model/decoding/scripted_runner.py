@@ -17,8 +17,8 @@ class ScriptedRunner:
         interrupt_after: Steps until the runner sets the interrupt, counted down.
     """
 
-    def __init__(self, max_rows: int = 8, max_positions: int = 1000) -> None:
-        self.max_rows, self.max_positions = max_rows, max_positions
+    def __init__(self, max_rows: int = 8, max_kv_slots: int = 1000) -> None:
+        self.max_rows, self.max_kv_slots = max_rows, max_kv_slots
         self.admitted: list[list[Sentence]] = []
         self.dropped: list[Sentence] = []
         self.broken: tuple[str, int] | None = None
@@ -31,7 +31,7 @@ class ScriptedRunner:
         self.admitted.append(list(sentences))
         self.produced.update(dict.fromkeys(sentences, 0))
         assert sum(s.rows for s in self.produced) <= self.max_rows
-        assert sum(s.positions for s in self.produced) <= self.max_positions
+        assert sum(s.kv_slots for s in self.produced) <= self.max_kv_slots
 
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         self._break_if("advance", list(self.produced))

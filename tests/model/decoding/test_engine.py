@@ -60,9 +60,9 @@ def test_one_joins_in_the_step_after_another_has_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "most"), [({"max_rows": 4}, 4), ({"max_positions": 4 * (3 + 2) + 4}, 4), ({}, 8)]
+    ("bound", "most"), [({"max_rows": 4}, 4), ({"max_kv_slots": 4 * (3 + 2) + 4}, 4), ({}, 8)]
 )
-def test_room_is_counted_in_rows_and_positions(bound: dict[str, int], most: int) -> None:
+def test_room_is_counted_in_rows_and_kv_slots(bound: dict[str, int], most: int) -> None:
     engine = make(ScriptedRunner(**bound))
     count = 0
     while engine.fits(asked()):
@@ -90,7 +90,7 @@ def test_a_sentence_over_the_token_budget_runs_alone() -> None:
 
 
 def test_what_no_runner_holds_is_refused_by_name() -> None:
-    engine = make(ScriptedRunner(max_rows=4, max_positions=30))
+    engine = make(ScriptedRunner(max_rows=4, max_kv_slots=30))
     assert engine.fits(asked(beams=5))
     with pytest.raises(TextTooLongError, match="`beam_size` is over the limit max_rows: 5, at most 4"):
         engine.add(asked(beams=5))
@@ -278,9 +278,9 @@ actions = st.one_of(
 
 @given(st.lists(actions, max_size=60), st.integers(5, 12), st.integers(60, 200), st.integers(1, 60))
 def test_nothing_is_lost_nothing_is_over_budget_and_the_order_is_kept(
-    script: list[tuple[str, int, int, int]], max_rows: int, max_positions: int, max_tokens: int
+    script: list[tuple[str, int, int, int]], max_rows: int, max_kv_slots: int, max_tokens: int
 ) -> None:
-    runner = ScriptedRunner(max_rows, max_positions)
+    runner = ScriptedRunner(max_rows, max_kv_slots)
     engine = make(runner, max_batch_tokens=max_tokens, max_encode_tokens=20)
     added: list[Sentence] = []
     finished: list[Sentence] = []

@@ -63,7 +63,7 @@ def native_runner(
 ) -> NativeRunner:
     chosen = library or fastest_library()
     native = native_network(network, precision, library=chosen)
-    return NativeRunner(native, max_rows=256, max_positions=8192)
+    return NativeRunner(native, max_rows=256, max_kv_slots=8192)
 
 
 def torch_runner(network: Transformer) -> TorchRunner:

@@ -15,7 +15,7 @@ from model.checkpoint.weights import StorageType
 from model.decode_request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from model.decoding.factory import (
     GPU_TOKENS_A_ROW,
-    MOST_GPU_POSITIONS,
+    MOST_GPU_KV_SLOTS,
     EngineFactory,
     engine_factory,
     gpu_rows,
@@ -199,9 +199,9 @@ def test_a_budget_of_state_is_kept(checkpoint: Checkpoint) -> None:
     factory = engine_factory(checkpoint, device="cpu")
     config = checkpoint.config
     numbers = 2 * config.model_dim * config.num_decoder_layers
-    assert factory.position_bytes in (2 * numbers, 4 * numbers)
-    assert factory.new_runner(50).max_positions == 50
-    engine = factory.make(max_positions=50)
+    assert factory.kv_slot_bytes in (2 * numbers, 4 * numbers)
+    assert factory.new_runner(50).max_kv_slots == 50
+    engine = factory.make(max_kv_slots=50)
     options = DecodeOptions(strategy="greedy", max_length=20)
     engine.add(DecodeRequest((5,) * 10, options))
     assert not engine.fits(DecodeRequest((5,) * 10, options))
@@ -215,25 +215,25 @@ def test_the_widest_search_of_the_longest_sentence_has_room(checkpoint: Checkpoi
     limit = checkpoint.config.max_positions
     options = DecodeOptions(beam_size=MAX_BEAM_SIZE, max_length=limit)
     sentence = engine.add(DecodeRequest((5,) * limit, options))
-    assert sentence.positions == limit * (1 + MAX_BEAM_SIZE)
+    assert sentence.kv_slots == limit * (1 + MAX_BEAM_SIZE)
     assert engine.load > 0
 
 
-@pytest.mark.parametrize(("free", "positions"), [(2**10, 0), (2**25, 2**25 * 2 // 5), (2**60, 2**18)])
+@pytest.mark.parametrize(("free", "kv_slots"), [(2**10, 0), (2**25, 2**25 * 2 // 5), (2**60, 2**18)])
 def test_a_gpu_has_the_state_that_its_memory_allows(
-    checkpoint: Checkpoint, free: int, positions: int, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint, free: int, kv_slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     factory = engine_factory(checkpoint, device="cpu")
     asked: list[int] = []
 
-    def new_runner(max_positions: int) -> Runner:
-        asked.append(max_positions)
+    def new_runner(max_kv_slots: int) -> Runner:
+        asked.append(max_kv_slots)
         return factory.new_runner(100)
 
     monkeypatch.setattr("model.decoding.factory.free_gpu_memory", lambda device: free)
     dataclasses.replace(factory, device="cuda:1", new_runner=new_runner).make()
     least = checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE)
-    affordable = positions if free == 2**60 else positions // factory.position_bytes
+    affordable = kv_slots if free == 2**60 else kv_slots // factory.kv_slot_bytes
     assert asked == [max(affordable, least)]
 
 
@@ -262,7 +262,7 @@ def test_a_batch_is_as_large_as_serves_the_runner(
 def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     class Recorder:
         def __init__(self, network: Transformer, device: str, **bounds: object) -> None:
-            self.asked = (device, bounds["max_positions"], bounds["never_produced"])
+            self.asked = (device, bounds["max_kv_slots"], bounds["never_produced"])
             self.sizes = (bounds["max_rows"], bounds["widths"])
             self.is_fused = bounds["is_fused"]
             self.is_warm = False
@@ -310,7 +310,7 @@ def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("positions", "vocab", "rows"),
+    ("kv_slots", "vocab", "rows"),
     [
         (2**18, 32_000, 1024),
         (2**19, 32_000, 1024),
@@ -318,14 +318,14 @@ def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> 
         (100_000, 32_000, 256),
         (2**18, 256_000, 256),
         (1_000, 32_000, 8),
-        (MOST_GPU_POSITIONS, 32_000, 1024),
-        (MOST_GPU_POSITIONS // 2, 32_000, 512),
+        (MOST_GPU_KV_SLOTS, 32_000, 1024),
+        (MOST_GPU_KV_SLOTS // 2, 32_000, 512),
     ],
 )
 def test_gpu_rows_are_a_power_of_two_that_state_and_logits_allow(
-    positions: int, vocab: int, rows: int
+    kv_slots: int, vocab: int, rows: int
 ) -> None:
-    assert gpu_rows(positions, vocab) == rows
+    assert gpu_rows(kv_slots, vocab) == rows
 
 
 def test_old_and_new_models_fit_on_a_gpu_together_during_a_reload() -> None:

@@ -86,9 +86,9 @@ def test_tiles_add_up_integers_as_vectors_do(model_dim: int) -> None:
 def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
     network = tiny_network(model_dim=64, num_decoder_layers=3)  # heads of 32 fill whole vectors
     packed = native_network(network, library=library)
-    assert packed.slot_bytes == 3 * 2 * 64 * 4
+    assert packed.kv_slot_bytes == 3 * 2 * 64 * 4
     narrow = native_network(network, "int8", library=library)
-    assert narrow.slot_bytes <= packed.slot_bytes
+    assert narrow.kv_slot_bytes <= packed.kv_slot_bytes
 
 
 @pytest.mark.parametrize(

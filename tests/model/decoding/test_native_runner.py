@@ -27,7 +27,7 @@ UNTIL_ONE_FINISHES = 1000
 
 def native_runner(network: Transformer, **options: object) -> NativeRunner:
     native = native_network(network)
-    return NativeRunner(native, max_rows=256, max_positions=8192, **options)  # type: ignore[arg-type]
+    return NativeRunner(native, max_rows=256, max_kv_slots=8192, **options)  # type: ignore[arg-type]
 
 
 def admit(runner: NativeRunner, network: Transformer, *requests: DecodeRequest) -> list[Sentence]:
@@ -92,7 +92,7 @@ def test_one_broken_logit_is_enough(logit: float, token: int) -> None:
 def test_reserved_and_forbidden_ids_are_never_produced_and_unknown_ones_do_no_harm() -> None:
     network = lively_network(vocab_multiple=64)
     native = native_network(network)
-    runner = NativeRunner(native, max_rows=64, max_positions=4096, never_produced=[7, 8])
+    runner = NativeRunner(native, max_rows=64, max_kv_slots=4096, never_produced=[7, 8])
     produced: set[int] = set()
     for seed, source in enumerate(sentences(*[5] * 20)):
         options = {"strategy": "sample", "seed": seed, "temperature": 50.0, "num_hypotheses": 3}
@@ -110,12 +110,12 @@ def test_ids_that_are_none_cannot_be_forbidden(token: int) -> None:
 
 
 @needs_native
-@pytest.mark.parametrize("bound", ["max_rows", "max_positions"])
+@pytest.mark.parametrize("bound", ["max_rows", "max_kv_slots"])
 @pytest.mark.parametrize("number", [0, 2**31])
 def test_bounds_below_one_or_beyond_32_bits_are_refused(bound: str, number: int) -> None:
     network = lively_network()
     native = native_network(network)
-    bounds = {"max_rows": 1, "max_positions": 100} | {bound: number}
+    bounds = {"max_rows": 1, "max_kv_slots": 100} | {bound: number}
     with pytest.raises(ConfigError, match=bound):
         NativeRunner(native, **bounds)
 
@@ -197,24 +197,24 @@ def reports_of(runner: NativeRunner) -> list[Progress]:
 def test_a_sentence_never_needs_more_slots_than_it_reserves(network: NativeNetwork) -> None:
     for options in ({"beam_size": 5}, {"strategy": "sample", "seed": 2, "num_hypotheses": 4}):
         (sentence,) = admitted(network.config, 6, min_length=9, max_length=10, **options)
-        runner = NativeRunner(network, max_rows=sentence.rows, max_positions=sentence.positions)
+        runner = NativeRunner(network, max_rows=sentence.rows, max_kv_slots=sentence.kv_slots)
         runner.admit([sentence])
-        least = sentence.positions
+        least = sentence.kv_slots
         while progress := runner.advance(Interrupt(), 1):
             if progress.finished:
                 break
-            least = min(least, runner.num_free_slots)
+            least = min(least, runner.num_free_kv_slots)
         assert 0 <= least < sentence.rows + 10
 
 
 def test_sentences_that_do_not_fit_are_refused_together(network: NativeNetwork) -> None:
     first, second = admitted(network.config, 5, 5, beam_size=4)
-    few_rows = NativeRunner(network, max_rows=7, max_positions=5000)
-    few_positions = NativeRunner(network, max_rows=8, max_positions=first.positions + second.positions - 1)
-    for runner, words in ((few_rows, "rows"), (few_positions, "KV slots")):
+    few_rows = NativeRunner(network, max_rows=7, max_kv_slots=5000)
+    few_kv_slots = NativeRunner(network, max_rows=8, max_kv_slots=first.kv_slots + second.kv_slots - 1)
+    for runner, words in ((few_rows, "rows"), (few_kv_slots, "KV slots")):
         with pytest.raises(NativeError, match=words):
             runner.admit([first, second])
-        assert runner.num_free_slots == runner.max_positions
+        assert runner.num_free_kv_slots == runner.max_kv_slots
         assert reports_of(runner) == []
         runner.admit([first])
         with pytest.raises(NativeError, match=words):
@@ -223,7 +223,7 @@ def test_sentences_that_do_not_fit_are_refused_together(network: NativeNetwork) 
 
 
 def test_a_closed_runner_refuses_all_calls(network: NativeNetwork) -> None:
-    runner = NativeRunner(network, max_rows=4, max_positions=100)
+    runner = NativeRunner(network, max_rows=4, max_kv_slots=100)
     (sentence,) = admitted(network.config, 4)
     runner.admit([sentence])
     runner.close()
@@ -233,7 +233,7 @@ def test_a_closed_runner_refuses_all_calls(network: NativeNetwork) -> None:
         lambda: runner.advance(Interrupt(), 1),
         lambda: runner.stable_prefix(sentence),
         lambda: runner.drop([sentence]),
-        lambda: runner.num_free_slots,
+        lambda: runner.num_free_kv_slots,
     ]
     for call in calls:
         with pytest.raises(NativeError, match="the session is closed"):

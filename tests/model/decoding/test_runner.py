@@ -26,17 +26,17 @@ UNTIL_ONE_FINISHES = 1000
 NewRunner = Callable[[int], Runner]
 
 
-def torch_runner(max_positions: int) -> Runner:
-    return TorchRunner(NETWORK, max_rows=64, max_positions=max_positions)
+def torch_runner(max_kv_slots: int) -> Runner:
+    return TorchRunner(NETWORK, max_rows=64, max_kv_slots=max_kv_slots)
 
 
-def static_runner(max_positions: int) -> Runner:
-    return StaticRunner(NETWORK, "cpu", max_rows=64, max_positions=max_positions, widths=(1, 2), capacity=256)
+def static_runner(max_kv_slots: int) -> Runner:
+    return StaticRunner(NETWORK, "cpu", max_rows=64, max_kv_slots=max_kv_slots, widths=(1, 2), capacity=256)
 
 
-def native_runner(max_positions: int) -> Runner:
+def native_runner(max_kv_slots: int) -> Runner:
     network = native_network(NETWORK)
-    return NativeRunner(network, max_rows=64, max_positions=max_positions)
+    return NativeRunner(network, max_rows=64, max_kv_slots=max_kv_slots)
 
 
 NATIVE = pytest.param(native_runner, marks=needs_native)

@@ -38,7 +38,7 @@ def test_numbers_that_32_bits_do_not_hold_are_the_nearest_that_they_do() -> None
 
 def test_it_says_what_it_may_occupy() -> None:
     beam = Sentence.admit(request((4, 5, EOS), beam_size=4, max_length=5), CONFIG)
-    assert (beam.rows, beam.positions) == (4, 3 + 4 * 5)
+    assert (beam.rows, beam.kv_slots) == (4, 3 + 4 * 5)
 
 
 def test_sentences_of_one_request_are_two() -> None:

@@ -18,7 +18,7 @@ engine = native_engine(network, max_batch_tokens=10**6, max_encode_tokens=10**6)
 crowd = [request((5, 6, 7, *[8] * 60, 3), strategy="greedy", max_length=4) for _ in range(100)]
 few = crowd[:2]
 expected = engine.decode(few)
-free = engine._runner.num_free_slots
+free = engine._runner.num_free_kv_slots
 
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limits = resource.getrlimit(resource.RLIMIT_AS)
@@ -28,7 +28,7 @@ try:
 except MemoryError as error:
     print("no memory:", error)
 assert engine.is_idle
-assert engine._runner.num_free_slots == free, "slots were lost"
+assert engine._runner.num_free_kv_slots == free, "slots were lost"
 assert engine.decode(few) == expected
 resource.setrlimit(resource.RLIMIT_AS, limits)
 assert len(engine.decode(crowd)) == 100

@@ -43,7 +43,7 @@ def start(batch_state: BatchState, network: Transformer, sentence: Sentence, slo
     """Start a sentence; twice, as the copies that fill a bucket do."""
     output = network.encode(torch.tensor([sentence.request.source_ids] * 2))
     slots, state = torch.tensor([slot] * 2), batch_state.decoder_state
-    allocated = KvAllocator(sentence.positions).allocate([sentence], state.capacity, state.source_capacity)
+    allocated = KvAllocator(sentence.kv_slots).allocate([sentence], state.capacity, state.source_capacity)
     kv_slots = (torch.tensor(each * 2) for each in allocated)
     options = SlotOptions.values([sentence] * 2, torch.device("cpu"))
     batch_state.start(Starts(slots, *kv_slots, output.states_NSM, output.mask_NS, *options))

@@ -40,7 +40,7 @@ def test_each_sentence_gets_exactly_what_it_may_need() -> None:
         assert (source_kv_NS[slot] != ZERO_KV_SLOT).sum() == sentence.source_length
     listed = *target_kv_NKC.flatten().tolist(), *source_kv_NS.flatten().tolist()
     allocated = [kv_slot for kv_slot in listed if kv_slot != ZERO_KV_SLOT]
-    assert len(set(allocated)) == len(allocated) == sum(s.positions for s in sentences)
+    assert len(set(allocated)) == len(allocated) == sum(s.kv_slots for s in sentences)
     assert set(allocated) <= set(range(FIRST_KV_SLOT, FIRST_KV_SLOT + 100))
     assert allocator.num_free == 100 - len(allocated)
     for sentence in sentences:

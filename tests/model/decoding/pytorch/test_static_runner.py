@@ -115,7 +115,7 @@ def test_batches_share_one_pool_and_give_all_of_it_back() -> None:
     asked = [request(s, strategy="greedy", max_length=9) for s in sentences(4, 5, 6)]
     sources = zip(sentences(4, 6), (2, 3), strict=True)
     asked += [request(source, beam_size=size, max_length=4) for source, size in sources]
-    runner = static_runner(max_positions=112, widths=(1, 2, 4))
+    runner = static_runner(max_kv_slots=112, widths=(1, 2, 4))
     results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]}, {2: [1]})
     assert results[1] is None
     for one, result in zip(asked[:1] + asked[2:], results[:1] + results[2:], strict=True):

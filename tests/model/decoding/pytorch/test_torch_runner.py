@@ -43,7 +43,7 @@ def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
 def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
     asked = [request(s, beam_size=3, max_length=5) for s in sentences(4, 6, 8)]
     arrived = admitted(asked)
-    runner = TorchRunner(NETWORK, max_rows=64, max_positions=sum(s.positions for s in arrived))
+    runner = TorchRunner(NETWORK, max_rows=64, max_kv_slots=sum(s.kv_slots for s in arrived))
     runner.admit(arrived)
     with pytest.raises(DecodingError, match="can take 0 more"):
         runner.admit(admitted([request((4, EOS), strategy="greedy")]))
@@ -73,7 +73,7 @@ def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
     network = lively_network()
     healthy = network.source_embedding.tokens.weight[9].clone()
     network.source_embedding.tokens.weight[9] = torch.nan
-    runner = TorchRunner(network, max_rows=64, max_positions=200)
+    runner = TorchRunner(network, max_rows=64, max_kv_slots=200)
     broken = request((5, 9, 9, 9, 9, EOS), beam_size=4)
     asked = request((5, 6, EOS), beam_size=4, min_length=5)
     results, _ = run_through(runner, network.config, {0: [broken], 2: [asked], 3: [asked]})
