@@ -126,36 +126,16 @@ class BeamSearch(SlotTensors):
 
     def advance(self, step: StepOutput) -> Choice:
         """Choose which hypotheses are continued, and with which tokens."""
-        slots, is_live_N11 = len(step.positions_N), step.is_live_N[:, None, None]
-        before_NK, covered_NKS = self._totals_NK[:slots], self._covered_NKS[:slots]
-        if step.attention_NKS is not None:
-            covered_NKS[:, :, : step.attention_NKS.shape[2]].add_(step.attention_NKS * is_live_N11)
+        self._add_attention(step)
         totals_NC, parents_NC, tokens_NC = self._candidates(step)
         is_eos_NC = tokens_NC == self._eos_id
         divisor_N1 = length_divisor(step.positions_N + 1, step.options)[:, None]
         self._pool_finished(step, totals_NC, parents_NC, is_eos_NC, divisor_N1)
-        if step.features.phrases:
-            picked_NK = is_eos_NC.int().argsort(dim=1, stable=True)[:, : self._beams]
-            totals_NK = totals_NC.gather(1, picked_NK)
-        else:
-            totals_NK, picked_NK = totals_NC.masked_fill(is_eos_NC, -math.inf).topk(self._beams, 1)
+        totals_NK, picked_NK = self._best_unfinished(step, totals_NC, is_eos_NC)
         tokens_NK, parents_NK = tokens_NC.gather(1, picked_NK), parents_NC.gather(1, picked_NK)
-        self._totals_NK[:slots] = torch.where(step.is_live_N[:, None], totals_NK, before_NK)
-        if step.features.phrases:
-            self.phrases.advance(tokens_NK, parents_NK)
-        if step.features.coverage:
-            covered_NKS.copy_(torch.where(is_live_N11, take_rows(covered_NKS, parents_NK), covered_NKS))
-        scores_NK = totals_NK / divisor_N1
-        if step.features.coverage:
-            scores_NK = scores_NK + self._coverage_cost(step)
-        log_probs_NK = _log_probs(step, parents_NK, tokens_NK)
-        best_N = totals_NK.amax(1) if step.features.phrases else totals_NK[:, 0]
-        attainable_N = best_N / length_divisor(step.options.longest_N, step.options)
-        pooled_NK, num_finished_N = self._pool_NKX[:slots, :, _SCORE], self._num_finished_N[:slots]
-        settled_N = is_settled(
-            pooled_NK, num_finished_N, scores_NK.amax(1), attainable_N, is_eos_NC[:, 0], step.options
-        )
-        return Choice(tokens_NK, parents_NK, log_probs_NK, settled_N)
+        self._continue(step, totals_NK, tokens_NK, parents_NK)
+        settled_N = self._is_settled(step, totals_NK, divisor_N1, is_eos_NC[:, 0])
+        return Choice(tokens_NK, parents_NK, _log_probs(step, parents_NK, tokens_NK), settled_N)
 
     def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor]:
         """What the first slots hold: totals, how many hypotheses have finished, and the pool of these."""
@@ -175,6 +155,49 @@ class BeamSearch(SlotTensors):
         totals_NC, index_NC = totals_NKC.flatten(1).topk(2 * self._beams, 1)
         parents_NC = index_NC.div(self.num_likeliest, rounding_mode="floor")
         return totals_NC, parents_NC, tokens_NKC.flatten(1).gather(1, index_NC)
+
+    def _add_attention(self, step: StepOutput) -> None:
+        """Add this step's attention to what the hypotheses have paid to each source token."""
+        if step.attention_NKS is not None:
+            slots, _, source_length = step.attention_NKS.shape
+            weights_NKS = step.attention_NKS * step.is_live_N[:, None, None]
+            self._covered_NKS[:slots, :, :source_length].add_(weights_NKS)
+
+    def _best_unfinished(
+        self, step: StepOutput, totals_NC: Tensor, is_eos_NC: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Totals of the K best candidates that do not end in EOS, and their places, (N, K) each."""
+        if step.features.phrases:  # the candidates are in the order of their estimates
+            picked_NK = is_eos_NC.int().argsort(dim=1, stable=True)[:, : self._beams]
+            return totals_NC.gather(1, picked_NK), picked_NK
+        totals_NK, picked_NK = totals_NC.masked_fill(is_eos_NC, -math.inf).topk(self._beams, 1)
+        return totals_NK, picked_NK
+
+    def _continue(self, step: StepOutput, totals_NK: Tensor, tokens_NK: Tensor, parents_NK: Tensor) -> None:
+        """Replace the hypotheses by their continuations; those of slots that are not live stay."""
+        slots, is_live_N1 = len(step.positions_N), step.is_live_N[:, None]
+        before_NK, covered_NKS = self._totals_NK[:slots], self._covered_NKS[:slots]
+        before_NK.copy_(torch.where(is_live_N1, totals_NK, before_NK))
+        if step.features.phrases:
+            self.phrases.advance(tokens_NK, parents_NK)
+        if step.features.coverage:
+            moved_NKS = take_rows(covered_NKS, parents_NK)
+            covered_NKS.copy_(torch.where(is_live_N1[..., None], moved_NKS, covered_NKS))
+
+    def _is_settled(
+        self, step: StepOutput, totals_NK: Tensor, divisor_N1: Tensor, top_has_ended_N: Tensor
+    ) -> Tensor:
+        """See `is_settled`, for the hypotheses after this step."""
+        slots, options = len(totals_NK), step.options
+        scores_NK = totals_NK / divisor_N1
+        if step.features.coverage:
+            scores_NK = scores_NK + self._coverage_cost(step)
+        best_N = totals_NK.amax(1) if step.features.phrases else totals_NK[:, 0]
+        attainable_N = best_N / length_divisor(options.longest_N, options)
+        pooled_NK, num_finished_N = self._pool_NKX[:slots, :, _SCORE], self._num_finished_N[:slots]
+        return is_settled(
+            pooled_NK, num_finished_N, scores_NK.amax(1), attainable_N, top_has_ended_N, options
+        )
 
     def _pool_finished(
         self,

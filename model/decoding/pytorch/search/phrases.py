@@ -128,35 +128,15 @@ class PhraseBanks(SlotTensors):
             positions_N: Tokens that each slot has produced.
             options: Options of the N slots.
         """
-        slots = len(ranking_NKV)
-        is_met_NKP, is_reached_NKL = self._is_met(self._counts_NKP[:slots]), self._is_reached_NKL[:slots]
-        is_incomplete_NK = self._missing(is_reached_NKL, is_met_NKP) > 0
-        ranking_NKV[:, :, self._eos_id].masked_fill_(is_incomplete_NK, -math.inf)
-        wanted_NKL = self._tokens_NL[:slots, None].expand_as(is_reached_NKL)
-        is_wanted_NKL = self._may_follow(is_reached_NKL) & ~self._of_phrase(is_met_NKP)
-        wanted_scores_NKL = ranking_NKV.gather(2, wanted_NKL)
-        wanted_scores_NKL = wanted_scores_NKL.masked_fill(~is_wanted_NKL, -math.inf)
-        is_bound_NK = self._has_ended_NK[:slots] & (positions_N >= self._prefix_lengths_N[:slots])[:, None]
-        ranking_NKV.masked_fill_(is_bound_NK[..., None] & self._is_part_NV[:slots, None], -math.inf)
-        ranking_NKV.scatter_reduce_(2, wanted_NKL, wanted_scores_NKL, "amax")
-        size = min(2 * self._beams, ranking_NKV.shape[2])
-        scores_NKX, tokens_NKX = ranking_NKV.topk(size, 2)
-        scores_NKX = torch.cat([scores_NKX, wanted_scores_NKL], 2)
-        tokens_NX = torch.cat([tokens_NKX, wanted_NKL], 2).flatten(1)
-        totals_NX, order_NX = (
-            (scores_NKX + totals_NK[..., None]).flatten(1).sort(dim=1, descending=True, stable=True)
+        wanted_NKL, wanted_scores_NKL = self._constrain(ranking_NKV, positions_N)
+        totals_NX, parents_NX, tokens_NX = self._continuations(
+            ranking_NKV, totals_NK, wanted_NKL, wanted_scores_NKL
         )
-        tokens_NX = tokens_NX.gather(1, order_NX)
-        parents_NX = order_NX.div(scores_NKX.shape[2], rounding_mode="floor")
-        is_valid_NX = totals_NX > -math.inf
-        # A continuation may be among the likeliest ones and by the next token of several spellings.
-        is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
-        is_valid_NX[:, 1:] &= ~is_copy_NX
         is_reached_NXL, counts_NXP = self._after(tokens_NX, parents_NX)
         missing_NX = self._missing(is_reached_NXL, self._is_met(counts_NXP))
-        has_phrases_N1 = (self._lengths_NP[:slots] > 0).any(1, keepdim=True)
+        has_phrases_N1 = (self._lengths_NP[: len(totals_NX)] > 0).any(1, keepdim=True)
         estimates_NX = totals_NX - COST_OF_TOKEN * missing_NX
-        is_valid_NX &= (estimates_NX > to_beat_N[:, None]) | ~has_phrases_N1
+        is_valid_NX = (totals_NX > -math.inf) & ((estimates_NX > to_beat_N[:, None]) | ~has_phrases_N1)
         # Near the longest length, only those go on that have room for what they lack.
         least_N = missing_NX.masked_fill(~is_valid_NX, _LAST).amin(1)
         room_N = torch.maximum(options.longest_N - positions_N - 2, least_N)
@@ -168,6 +148,42 @@ class PhraseBanks(SlotTensors):
         )
         totals_NC = totals_NX.gather(1, left_NC).masked_fill(~is_left_NC, -math.inf)
         return totals_NC, parents_NX.gather(1, left_NC), tokens_NX.gather(1, left_NC)
+
+    def _constrain(self, ranking_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Forbid EOS while a phrase is missing, and what would lengthen the last word of a phrase, in place.
+
+        Returns:
+            The tokens of all spellings, (N, K, L), and the log-probability of each that is the next one of a
+            missing phrase; −inf for the others.
+        """
+        slots = len(ranking_NKV)
+        is_met_NKP, is_reached_NKL = self._is_met(self._counts_NKP[:slots]), self._is_reached_NKL[:slots]
+        is_incomplete_NK = self._missing(is_reached_NKL, is_met_NKP) > 0
+        ranking_NKV[:, :, self._eos_id].masked_fill_(is_incomplete_NK, -math.inf)
+        wanted_NKL = self._tokens_NL[:slots, None].expand_as(is_reached_NKL)
+        is_wanted_NKL = self._may_follow(is_reached_NKL) & ~self._of_phrase(is_met_NKP)
+        wanted_scores_NKL = ranking_NKV.gather(2, wanted_NKL).masked_fill(~is_wanted_NKL, -math.inf)
+        is_bound_NK = self._has_ended_NK[:slots] & (positions_N >= self._prefix_lengths_N[:slots])[:, None]
+        ranking_NKV.masked_fill_(is_bound_NK[..., None] & self._is_part_NV[:slots, None], -math.inf)
+        ranking_NKV.scatter_reduce_(2, wanted_NKL, wanted_scores_NKL, "amax")
+        return wanted_NKL, wanted_scores_NKL
+
+    def _continuations(
+        self, ranking_NKV: Tensor, totals_NK: Tensor, wanted_NKL: Tensor, wanted_scores_NKL: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Totals, parents and tokens of all continuations, best first, (N, X) each; −inf for copies."""
+        size = min(2 * self._beams, ranking_NKV.shape[2])
+        scores_NKX, tokens_NKX = ranking_NKV.topk(size, 2)
+        scores_NKX = torch.cat([scores_NKX, wanted_scores_NKL], 2)
+        totals_NX, order_NX = (
+            (scores_NKX + totals_NK[..., None]).flatten(1).sort(dim=1, descending=True, stable=True)
+        )
+        tokens_NX = torch.cat([tokens_NKX, wanted_NKL], 2).flatten(1).gather(1, order_NX)
+        parents_NX = order_NX.div(scores_NKX.shape[2], rounding_mode="floor")
+        # A continuation may be among the likeliest ones and by the next token of several spellings.
+        is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
+        totals_NX[:, 1:].masked_fill_(is_copy_NX, -math.inf)
+        return totals_NX, parents_NX, tokens_NX
 
     def advance(self, tokens_NK: Tensor, parents_NK: Tensor) -> None:
         """Continue each hypothesis `parents_NK` by a token."""
