@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from model.text.formats.file_text import FileText, decoded, text_of
 from model.text.kept_strings import MATHS
@@ -189,66 +190,114 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
     if front:
         yield front[0]
         source = source[front.end() :]
-    fence, code_indent, in_table = "", _CODE_INDENT, False
-    is_after_blank, is_indented_code = True, False
-    paragraph: list[str] = []
-    lines = source.splitlines(keepends=True)
-    last_formula_end = max((n for n, line in enumerate(lines) if _ends_formula(line)), default=0)
-    for number, line in enumerate(lines):
+    yield from _LineReader(source.splitlines(keepends=True)).pieces()
+
+
+class _LineReader:
+    """Tells for each line of a file whether it stays or has text, and joins the lines of paragraphs.
+
+    Args:
+        lines: All lines, with their ends.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._last_formula_end = max((n for n, line in enumerate(lines) if _ends_formula(line)), default=0)
+        self._fence = ""  # what ends the code, formula or HTML that a line is in; empty outside of them
+        self._code_indent = _CODE_INDENT  # columns of white space that make code of a line
+        self._is_indented_code, self._is_in_table, self._is_after_blank = False, False, True
+        self._paragraph: list[str] = []
+
+    def pieces(self) -> Iterator[str | tuple[str, bool]]:
+        """The lines in order, as `_pieces` has them."""
+        for number, (line, following) in enumerate(pairwise((*self._lines, ""))):
+            yield from self._read(number, line, following)
+        yield from _joined(self._paragraph)
+
+    def _read(self, number: int, line: str, following: str) -> Iterator[str | tuple[str, bool]]:
         text = line.rstrip("\r\n")
-        following = lines[number + 1] if number + 1 < len(lines) else ""
-        opening = _FENCE.match(text)
-        if opening and opening[1] == _FORMULA_END and not fence and number == last_formula_end:
-            opening = None
-        html_block = None if fence else _HTML_BLOCK.match(text)
-        is_in_code = is_after_blank or is_indented_code
-        is_indented_code = bool(text.strip()) and is_in_code and not fence and _indent(text) >= code_indent
-        begins_table = "|" in text and "|" in following and bool(_RULE.fullmatch(following.rstrip()))
-        in_table = bool(text.strip()) and (in_table or begins_table)
-        is_code = bool(fence or opening or html_block) or is_indented_code
-        is_kept = is_code or not text.strip() or bool(_NO_TEXT.fullmatch(text))
-        prefix = _PREFIX.match(text)
-        start = prefix[0] if prefix else ""
-        begins = start.strip(" \t>") or (paragraph and _begins_after(paragraph[-1], text))
-        if is_kept or in_table or begins:
-            yield from _joined(paragraph)
-            paragraph = []
-        if html_block:
-            fence = _html_end(html_block)
-        if fence.startswith(_HTML_ENDS):
-            fence = "" if fence in text.lower() else fence
-        elif fence == _FORMULA_END and _ends_formula(line):
-            fence = ""
-        elif opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~"))):
-            fence = "" if fence else opening[1]
-        item = None if is_code else _ITEM.match(text)
-        if item:
-            indent = _CODE_INDENT if item["note"] else len(item[0].expandtabs())
-            code_indent = indent + _CODE_INDENT
-        elif text.strip() and text[0] not in " \t" and (is_kept or is_after_blank):
-            code_indent = _CODE_INDENT
+        is_blank = not text.strip()
+        opening = self._opening_fence(number, text)
+        html_block = None if self._fence else _HTML_BLOCK.match(text)
+        self._is_indented_code = not is_blank and self._is_code_by_indent(text)
+        self._is_in_table = not is_blank and (self._is_in_table or _begins_table(text, following))
+        is_code = bool(self._fence or opening or html_block) or self._is_indented_code
+        is_kept = is_code or is_blank or bool(_NO_TEXT.fullmatch(text))
+        if is_kept or self._is_in_table or self._begins_text(text):
+            yield from _joined(self._paragraph)
+            self._paragraph = []
+        self._fence = _fence_after(self._fence, text, opening, html_block)
+        self._set_code_indent(text, is_code=is_code, is_kept=is_kept)
         title = None if is_code else _TITLE.fullmatch(text.rstrip())
         if title:
             yield from (title["before"], (title["text"], False), line[title.end("text") :])
         elif is_kept:
             yield line
-        elif in_table:
+        elif self._is_in_table:
             for place, cell in enumerate(_CELL_END.split(line)):
                 yield from _trimmed(cell, in_cell=True) if place % 2 == 0 else (cell,)
         else:
-            paragraph.append(line)
-        is_after_blank = not text.strip()
-    yield from _joined(paragraph)
+            self._paragraph.append(line)
+        self._is_after_blank = is_blank
+
+    def _opening_fence(self, number: int, text: str) -> re.Match[str] | None:
+        """Returns the fence that a line begins with, unless it begins a formula that does not end."""
+        fence = _FENCE.match(text)
+        is_last = number == self._last_formula_end
+        return None if fence and fence[1] == _FORMULA_END and not self._fence and is_last else fence
+
+    def _is_code_by_indent(self, text: str) -> bool:
+        may_be_code = (self._is_after_blank or self._is_indented_code) and not self._fence
+        return may_be_code and _indent(text) >= self._code_indent
+
+    def _begins_text(self, text: str) -> bool:
+        """Returns whether a line does not continue the paragraph before it."""
+        prefix = _PREFIX.match(text)
+        if prefix and prefix[0].strip(" \t>"):
+            return True
+        return bool(self._paragraph) and _begins_after(self._paragraph[-1], text)
+
+    def _set_code_indent(self, text: str, *, is_code: bool, is_kept: bool) -> None:
+        """An item moves code below it to the right; a line without indent ends the item."""
+        item = None if is_code else _ITEM.match(text)
+        if item:
+            indent = _CODE_INDENT if item["note"] else len(item[0].expandtabs())
+            self._code_indent = indent + _CODE_INDENT
+        elif text.strip() and text[0] not in " \t" and (is_kept or self._is_after_blank):
+            self._code_indent = _CODE_INDENT
+
+
+def _fence_after(
+    fence: str, text: str, opening: re.Match[str] | None, html_block: re.Match[str] | None
+) -> str:
+    """Returns what ends the code, formula or HTML that the next line is in; empty outside of them.
+
+    Args:
+        fence: The same for this line.
+        text: This line.
+        opening: The fence at its beginning.
+        html_block: The HTML at its beginning.
+    """
+    if html_block:
+        fence = "-->" if html_block["comment"] else f"</{html_block['name'].lower()}"
+    if fence.startswith(_HTML_ENDS):
+        return "" if fence in text.lower() else fence
+    if fence == _FORMULA_END and _ends_formula(text):
+        return ""
+    if opening and not fence:
+        return opening[1]
+    is_closing = opening and opening[1].startswith(fence) and not text.strip(" \t>`~")
+    return "" if is_closing else fence
+
+
+def _begins_table(text: str, following: str) -> bool:
+    return "|" in text and "|" in following and bool(_RULE.fullmatch(following.rstrip()))
 
 
 def _indent(line: str) -> int:
     """Returns the columns of white space before a line."""
     expanded = line.expandtabs(_CODE_INDENT)
     return len(expanded) - len(expanded.lstrip())
-
-
-def _html_end(block: re.Match[str]) -> str:
-    return "-->" if block["comment"] else f"</{block['name'].lower()}"
 
 
 def _ends_formula(line: str) -> bool:
