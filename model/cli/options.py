@@ -266,8 +266,7 @@ class Setup:
         Raises:
             CheckpointError: If there is no checkpoint, or more than one, or it is broken.
             ConfigError: If the device or the precision is not available, or the checkpoint lacks a shortlist
-            that
-                was requested.
+                that was requested.
         """
         from model.translation.translator import Translator
 

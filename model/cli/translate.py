@@ -146,16 +146,14 @@ def translate(
         corpus_job = _corpus_job(languages, setup, decoding, form, skips_long=skip_long)
         _translate_corpus(file, output, text_column, on, corpus_job)
         return
-    by_line = bool(pairs or column or resume or skip_long)
-    # Standard input may have no name.
-    suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()
-    is_formatted = suffix in FORMATTED and not (document or by_line)
     if on is not None:
         raise Misuse("--on needs FILE to be a folder or a URL")
+    by_line = bool(pairs or column or resume or skip_long)
     if document and by_line:
         raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
+    suffix = "" if document or by_line else _kept_format(file)
     if output != STANDARD:
-        _require_output(Path(output), file, suffix if is_formatted else "")
+        _require_output(Path(output), file, suffix)
     elif resume:
         raise Misuse("--resume needs --output")
     unfinished = ResumableOutput(Path(output)) if resume else None
@@ -165,7 +163,7 @@ def translate(
     entries = None if glossary is None else _entries(glossary)
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
-    if is_formatted:
+    if suffix:
         sample = read_file(suffix, Path(file.name).read_bytes(), "").sample
         pair = languages.resolve(translator.card, sample)
         job = LineJob(pair=pair, options=options, glossary=entries)
@@ -176,24 +174,24 @@ def translate(
         job = LineJob(pair=pair, form=form, options=options, skips_long=skip_long, glossary=entries)
         command = _command(job, translator, setup, decoding)
         done = 0 if unfinished is None else unfinished.resume(command, lines)
-        found = _Findings(is_text=document)
-        with (
-            progress_bar("sentences", wanted=progress) as bar,
-            written(output) if unfinished is None else unfinished.appended() as target,
-        ):
-            while chunk := list(islice(lines, 1 if file.isatty() else _LINES_AT_ONCE)):
-                names = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
-                names = ["the text"] if document else names
-                translated = job.translate_lines(translator, chunk, names, progress=bar.update)
-                found.add(translated)
-                target.writelines(line.encode() for line in translated.lines)
-                target.flush()
-                if unfinished is not None:
-                    unfinished.record(target, chunk)
-                done += len(chunk)
-                if not document:
-                    bar.set_postfix_str(f"{done} lines")
+        found = _translate_lines(
+            translator,
+            job,
+            lines,
+            output,
+            unfinished,
+            done=done,
+            at_once=1 if file.isatty() else _LINES_AT_ONCE,
+            is_text=document,
+            shows_progress=progress,
+        )
     found.report()
+
+
+def _kept_format(file: BinaryIO) -> str:
+    """Returns the suffix of a file whose format is kept; empty for lines of text and standard input."""
+    suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()  # standard input may have no name
+    return suffix if suffix in FORMATTED else ""
 
 
 def _sampled(file: BinaryIO, form: LineForm, *, is_text: bool) -> tuple[Iterator[str], str]:
@@ -290,6 +288,39 @@ class _Findings:
         if self.missing:
             terms = ", ".join(sorted(self.missing))
             click.echo(f"terms of the glossary that a translation lacks: {terms}", err=True)
+
+
+def _translate_lines(
+    translator: "Translator",
+    job: LineJob,
+    lines: Iterator[str],
+    output: str,
+    unfinished: ResumableOutput | None,
+    *,
+    done: int,
+    at_once: int,
+    is_text: bool,
+    shows_progress: bool | None,
+) -> _Findings:
+    """Translates lines, of which an earlier call of the command has done some, `at_once` together."""
+    found = _Findings(is_text=is_text)
+    with (
+        progress_bar("sentences", wanted=shows_progress) as bar,
+        written(output) if unfinished is None else unfinished.appended() as target,
+    ):
+        while chunk := list(islice(lines, at_once)):
+            names = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
+            names = ["the text"] if is_text else names
+            translated = job.translate_lines(translator, chunk, names, progress=bar.update)
+            found.add(translated)
+            target.writelines(line.encode() for line in translated.lines)
+            target.flush()
+            if unfinished is not None:
+                unfinished.record(target, chunk)
+            done += len(chunk)
+            if not is_text:
+                bar.set_postfix_str(f"{done} lines")
+    return found
 
 
 def _translate_file(
