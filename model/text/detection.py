@@ -39,37 +39,47 @@ _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc]")
 _KANA_OR_HAN = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
-_FEW = 20  # languages whose n-grams of all lengths are loaded
-_SAMPLE = 2000
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
+_STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
+"""A small letter of other languages in Latin script that English, French, German and Spanish lack."""
+
+_SAMPLE_CHARACTERS = 2000
+"""Characters that are examined, from the first letter on."""
+_WORD_SAMPLE_CHARACTERS = 200
+"""Characters whose words count; letter statistics decide longer texts by themselves."""
 _SAMPLE_PAIRS = 200
-# Evidence for a language that no checkpoint reads, in nats, by logistic regression on 7,000 texts: for a
-# nat of likeness by trigrams, a common word of the likeliest loaded language, another word, a nat of rarity
-# in that language of a word that is common in the foreign one, and for a foreign letter, which says less in
-# what may be a name at the beginning.
+"""Lines of two columns that are examined."""
+
+# lingua's statistics.
+_MOST_IN_ALL_LENGTHS = 20  # languages whose n-grams of all lengths are loaded
+_LONGEST_NGRAM = "congr"  # letters that load the statistics; as many as the longest n-grams have
+
+# Common words: probabilities by rank in a list, and of words that it lacks.
+_COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
+_RANK_SHIFT = 2.7
+_UNLISTED_PROBABILITY = 1e-5
+
+# Which languages are likelier in advance.
+_AMBIGUOUS_CHARACTERS = 20  # length up to which a text can be in several languages
+_PREFERENCE = 3.0  # factor for languages that the sender of a text reads
+_MOST_WRITTEN = ("hi", "ru")  # in scripts whose languages are hard to tell apart in a word
+
+# Languages of the sentences of a text: log of the probability that the next sentence is in another one, and
+# the nats of evidence that a sentence gives for each letter and at most, as the confidences are too high.
+_LOG_CHANGE = math.log(0.02)
+_EVIDENCE_OF_A_LETTER, _MOST_EVIDENCE = 1.0, 30.0
+
+# Neighbours: languages in Latin letters that no checkpoint reads. The evidence for one, in nats, by logistic
+# regression on 7,000 texts: for a nat of likeness by trigrams, a common word of the likeliest loaded
+# language, another word, a nat of rarity in that language of a word that is common in the neighbour, and for
+# a foreign letter, which says less in what may be a name at the beginning.
+_NEIGHBOUR_WORDS_FILE = Path(__file__).with_name("neighbour_words.txt")
 _BY_LIKENESS, _BY_KNOWN, _BY_UNKNOWN, _BY_RARITY, _BIAS = 0.3, -1.5, -0.4, 0.35, -1.1
 _BY_LETTER, _BY_NAME = 6.0, 1.5
 _MOST_LIKENESS = 8.0
-_LEAST = 1e-9  # probability by trigrams
+_LEAST_LIKELY = 1e-9  # probability by trigrams
 _RAREST = 8.0  # nats of a word that is no common one
-_STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
-"""A small letter of other languages in Latin script that English, French, German and Spanish lack."""
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
-_SHORT = 20  # letters of a text that can be in several languages
-_MOST_WRITTEN = ("hi", "ru")  # in scripts whose languages are hard to tell apart in a word
-_PREFERENCE = 3.0  # how much likelier a language becomes that the sender of a text reads
-# Of two sentences of a text: log of the probability that the second one is in another language.
-_CHANGE = math.log(0.02)
-# Nats of evidence that a sentence gives: those of a letter, and the most, as the confidences are too high.
-_EVIDENCE_OF_A_LETTER, _MOST_EVIDENCE = 1.0, 30.0
-_LETTERS = "congr"  # as many as the longest n-grams have
-"""Characters that are examined, from the first letter on."""
-_FILE = Path(__file__).with_name("common_words.txt")
-_NEIGHBOUR_FILE = Path(__file__).with_name("neighbour_words.txt")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_SHIFT = 2.7
-_UNKNOWN = 1e-5
-_LONGEST_SAMPLE = 200
-"""Characters; letter statistics decide longer texts by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +137,8 @@ class LanguageDetector:
         languages = list(self._code_of)
         for pair in pairwise(languages):
             detector = self._built(pair)
-            for length in range(1, len(_LETTERS) + 1):
-                detector.compute_language_confidence_values(_LETTERS[:length])
+            for length in range(1, len(_LONGEST_NGRAM) + 1):
+                detector.compute_language_confidence_values(_LONGEST_NGRAM[:length])
         self.is_loaded = True
 
     def detect(self, text: str, reader: Sequence[str] = ()) -> list[Detection]:
@@ -146,14 +156,14 @@ class LanguageDetector:
         the likeliest of the detector's must have a list of common words. A detector of one language is
         otherwise certain about any text with letters, except those of such a script.
         """
-        text = without_kept_strings(text[: 2 * _SAMPLE]) + text[2 * _SAMPLE :]
+        text = without_kept_strings(text[: 2 * _SAMPLE_CHARACTERS]) + text[2 * _SAMPLE_CHARACTERS :]
         letter = _LETTER.search(text)
-        sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
+        sample = clean(text[letter.start() :][:_SAMPLE_CHARACTERS]) if letter else ""
         own = _language_of_script(sample)
         if self._knows_scripts and _is_japanese(sample):
             own = "ja"
         confidences = self._confidences(sample) if letter and not own else {}
-        if reader and len(sample) <= _SHORT:
+        if reader and len(sample) <= _AMBIGUOUS_CHARACTERS:
             confidences = _favoured(confidences, set(map(canonical_code, reader)))
         detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
         if own:
@@ -170,8 +180,9 @@ class LanguageDetector:
     def detect_each(self, sentences: Sequence[str], main: str, codes: Collection[str]) -> list[str]:
         """Returns the language of each sentence of a text in which several languages may be mixed.
 
-        These are the states of a hidden Markov model that most probably give the sentences (Viterbi 1967).
-        The language rarely changes, and a short sentence says little.
+        These are the states of a hidden Markov model that most probably give the sentences (Viterbi 1967,
+        https://doi.org/10.1109/TIT.1967.1054010). The language rarely changes, and a short sentence
+        says little.
 
         Args:
             sentences: In order.
@@ -181,14 +192,14 @@ class LanguageDetector:
         if len(sentences) < 2:
             return [main] * len(sentences)
         states = [main, *(code for code in codes if code != main)]
-        scores = [0.0, *(_CHANGE for _ in states[1:])]
+        scores = [0.0, *(_LOG_CHANGE for _ in states[1:])]
         origins: list[list[int]] = []
         for sentence in sentences:
             best = max(range(len(states)), key=scores.__getitem__)
-            origin = [i if scores[i] >= scores[best] + _CHANGE else best for i in range(len(states))]
+            origin = [i if scores[i] >= scores[best] + _LOG_CHANGE else best for i in range(len(states))]
             evidence = self._evidence(sentence, states)
             scores = [
-                scores[before] + _CHANGE * (before != i) + evidence[i] for i, before in enumerate(origin)
+                scores[before] + _LOG_CHANGE * (before != i) + evidence[i] for i, before in enumerate(origin)
             ]
             origins.append(origin)
         path = [max(range(len(states)), key=scores.__getitem__)]
@@ -260,7 +271,7 @@ class LanguageDetector:
         known = {_lingua_code(code) for code in self.codes}
         rarities: dict[str, float] = {}
         for word in words:
-            rarity = min(math.log(ranks[word] + _SHIFT), _RAREST) if word in ranks else _RAREST
+            rarity = min(math.log(ranks[word] + _RANK_SHIFT), _RAREST) if word in ranks else _RAREST
             for code in _neighbour_words().get(word, ()):
                 if code not in known:
                     rarities[code] = rarities.get(code, 0.0) + rarity
@@ -270,10 +281,10 @@ class LanguageDetector:
         """Returns how much likelier than the detector's languages each neighbour is by trigrams, in nats."""
         known = {_lingua_code(code) for code in self.codes}
         values = {
-            value.language.iso_code_639_1.name.lower(): math.log(value.value + _LEAST)
+            value.language.iso_code_639_1.name.lower(): math.log(value.value + _LEAST_LIKELY)
             for value in self._neighbours.compute_language_confidence_values(text)
         }
-        best = max((values[code] for code in known if code in values), default=math.log(_LEAST))
+        best = max((values[code] for code in known if code in values), default=math.log(_LEAST_LIKELY))
         return {
             code: max(-_MOST_LIKENESS, min(value - best, _MOST_LIKENESS))
             for code, value in values.items()
@@ -291,7 +302,7 @@ class LanguageDetector:
         builder = lingua.LanguageDetectorBuilder
         for pair in pairwise(languages):
             detector = builder.from_languages(*pair).with_low_accuracy_mode().build()
-            detector.compute_language_confidence_values(_LETTERS)
+            detector.compute_language_confidence_values(_LONGEST_NGRAM)
         return builder.from_languages(*languages).with_low_accuracy_mode().build()
 
     @cached_property
@@ -317,7 +328,8 @@ class LanguageDetector:
         import lingua
 
         builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
-        return (builder if len(self._code_of) <= _FEW else builder.with_low_accuracy_mode()).build()
+        has_all_lengths = len(self._code_of) <= _MOST_IN_ALL_LENGTHS
+        return (builder if has_all_lengths else builder.with_low_accuracy_mode()).build()
 
 
 def _favoured(confidences: Mapping[str, float], codes: Collection[str]) -> dict[str, float]:
@@ -409,7 +421,7 @@ def reweighted(text: str, confidences: Mapping[str, float]) -> dict[str, float]:
         confidences: By language code; bare codes have word lists.
     """
     listed = {code: ranks for code in confidences if (ranks := _ranks().get(code)) is not None}
-    words = _WORD.findall(text[:_LONGEST_SAMPLE].lower().replace("’", "'"))
+    words = _WORD.findall(text[:_WORD_SAMPLE_CHARACTERS].lower().replace("’", "'"))
     known = [word for word in words if any(word in ranks for ranks in listed.values())]
     if not known:
         return dict(confidences)
@@ -425,7 +437,7 @@ def reweighted(text: str, confidences: Mapping[str, float]) -> dict[str, float]:
 
 def _words_but_names(text: str) -> list[str]:
     """Returns the first words of a text in small letters, without those after the first with a capital."""
-    sample = text[:_LONGEST_SAMPLE].replace("’", "'")
+    sample = text[:_WORD_SAMPLE_CHARACTERS].replace("’", "'")
     found = _WORD.findall(sample.lower() if sample.isupper() else sample)
     return [word.lower() for place, word in enumerate(found) if place == 0 or word.islower()]
 
@@ -441,13 +453,13 @@ def _parts(word: str) -> list[str]:
 
 def _probability(word: str, ranks: Mapping[str, int]) -> float:
     rank = ranks.get(word)
-    return _UNKNOWN if rank is None else 1 / (rank + _SHIFT)
+    return _UNLISTED_PROBABILITY if rank is None else 1 / (rank + _RANK_SHIFT)
 
 
 @cache
 def _ranks() -> Mapping[str, Mapping[str, int]]:
     """The rank of each word, by language code; the file has one line a language, frequent words first."""
-    lines = (line.split() for line in _FILE.read_text(encoding="utf-8").splitlines())
+    lines = (line.split() for line in _COMMON_WORDS_FILE.read_text(encoding="utf-8").splitlines())
     return {code: {word: rank for rank, word in enumerate(words)} for code, *words in lines}
 
 
@@ -455,7 +467,7 @@ def _ranks() -> Mapping[str, Mapping[str, int]]:
 def _neighbour_words() -> Mapping[str, Sequence[str]]:
     """The languages in Latin letters in which a word is common, by word; the file has one line a language."""
     codes: dict[str, list[str]] = {}
-    for line in _NEIGHBOUR_FILE.read_text(encoding="utf-8").splitlines():
+    for line in _NEIGHBOUR_WORDS_FILE.read_text(encoding="utf-8").splitlines():
         code, *words = line.split()
         for word in words:
             codes.setdefault(word, []).append(code)
