@@ -64,7 +64,7 @@ class Gate:
         self._require_room(client, num_bytes)
         if not self._requests.taken:
             self._busy_since = self._clock()
-        self._take(client, 1, num_bytes)
+        self._take(client, num_bytes)
         return Permit(self, client, num_bytes)
 
     def _require_room(self, client: str, num_bytes: int) -> None:
@@ -72,15 +72,19 @@ class Gate:
             # All requests in progress will have been answered by then.
             raise OverloadedError(self._rate.seconds_for(self.num_requests))
 
-    def _take(self, client: str, num_requests: int, num_bytes: int) -> None:
-        self._requests.take(num_requests, client)
+    def _take(self, client: str, num_bytes: int) -> None:
+        self._requests.take(1, client)
         self._bytes.take(num_bytes, client)
+
+    def _give_back(self, client: str, num_bytes: int) -> None:
+        self._requests.give_back(1, client)
+        self._bytes.give_back(num_bytes, client)
 
     def _finish(self, client: str, num_bytes: int) -> None:
         now = self._clock()
         self._rate.record(1, now - self._busy_since)
         self._busy_since = now
-        self._take(client, -1, -num_bytes)
+        self._give_back(client, num_bytes)
 
 
 class Permit:
@@ -101,13 +105,13 @@ class Permit:
         """
         if self._gate is None:
             return
-        self._gate._take(self._client, -1, -self._num_bytes)
+        self._gate._give_back(self._client, self._num_bytes)
         try:
             if client != self._client:
                 self._gate._require_room(client, num_bytes)
             self._client, self._num_bytes = client, num_bytes
         finally:
-            self._gate._take(self._client, 1, self._num_bytes)
+            self._gate._take(self._client, self._num_bytes)
 
     def release(self) -> None:
         """Give the permit back; a second call does nothing."""

@@ -32,6 +32,11 @@ def new_key() -> str:
     return f"dragoman_{secrets.token_urlsafe(32)}"
 
 
+def owner_of(client: str) -> str:
+    """Returns the owner of a client's key; empty for a client that is known by its address."""
+    return client.removeprefix("key:") if client.startswith("key:") else ""
+
+
 def line_of(name: str, key: str) -> str:
     """Returns the line of the file of keys for a key.
 

@@ -18,7 +18,6 @@ _LONGEST_WAIT = 60
 # Less work than this predicts nothing: a batch that has just begun has not finished any sentence.
 _EVIDENCE_SECONDS = 0.5
 
-
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -66,9 +65,14 @@ class Quota:
         return missing if mine == 0 else max(missing, -((ALPHA * left - mine - amount) // (1 + ALPHA)))
 
     def take(self, amount: int, client: str) -> None:
-        """Take an amount for a client, or return it if it is negative."""
+        """Take an amount for a client; the caller has checked that it fits."""
         self.taken += amount
         self.of_client.add(client, amount)
+
+    def give_back(self, amount: int, client: str) -> None:
+        """Give an amount back that a client has."""
+        self.taken -= amount
+        self.of_client.add(client, -amount)
 
 
 class MeasuredRate:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.admission.keys import owner_of
+
 logger = logging.getLogger(__name__)
 
 
@@ -34,7 +36,7 @@ class Usage:
             client: `key:OWNER` or `address:HOST`.
             characters: Length of the source texts.
         """
-        self._characters[_owner(client)] += characters
+        self._characters[owner_of(client)] += characters
         if self._folder is not None:
             unfinished = self._own.with_suffix(".new")
             try:
@@ -46,8 +48,8 @@ class Usage:
     def characters(self, client: str) -> int:
         """Characters translated for this client, or if it has no key for all clients without one."""
         if self._folder is None:
-            return self._characters[_owner(client)]
-        return sum(_read(path).get(_owner(client), 0) for path in self._folder.iterdir() if not path.suffix)
+            return self._characters[owner_of(client)]
+        return sum(_read(path).get(owner_of(client), 0) for path in self._folder.iterdir() if not path.suffix)
 
 
 def _read(path: Path) -> Mapping[str, int]:
@@ -57,7 +59,3 @@ def _read(path: Path) -> Mapping[str, int]:
     except FileNotFoundError:
         return {}
     return counted
-
-
-def _owner(client: str) -> str:
-    return client if client.startswith("key:") else ""

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from app.admission.gate import PERMIT
-from app.admission.keys import key_in
+from app.admission.keys import key_in, owner_of
 from app.http.body import LONGEST_NUMBER, Body, Values, header_of, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
@@ -113,7 +113,7 @@ async def receive(
         request, context, max_items, takes_query=takes_query, size_limit=size_limit
     )
     context.rates.charge(client)
-    context.keys.count(client.removeprefix("key:"))
+    context.keys.count(owner_of(client))
     given = body.values.get(texts_field) if texts_field else None
     if isinstance(given, list) and schema.model_fields[texts_field].annotation is not str:
         require_count(texts_field, len(given), max_items)

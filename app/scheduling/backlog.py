@@ -203,6 +203,6 @@ class Backlog:
         return not taken or taken + job.rows <= limit
 
     def _forget(self, job: SentenceJob, queue: FairQueue[SentenceJob]) -> None:
-        self.tokens.take(-job.cost, job.client)
+        self.tokens.give_back(job.cost, job.client)
         if not queue:
             del self._queues[job.model]

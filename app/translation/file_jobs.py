@@ -141,7 +141,7 @@ class FileStore:
         path = self.new_path("files", name)
         self._bytes.take(cost, client)
         expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
-        self._expiries[name] = expiry, partial(self._bytes.take, -cost, client)
+        self._expiries[name] = expiry, partial(self._bytes.give_back, cost, client)
         try:
             await in_background(partial(_write, path, content))
         except BaseException:
@@ -316,7 +316,7 @@ class FileJobs:
         task = asyncio.create_task(self._run(job, work))
         self._jobs[name] = job, task
         release_models = self._hold_models()
-        task.add_done_callback(lambda _: self._bytes.take(-size, client))
+        task.add_done_callback(lambda _: self._bytes.give_back(size, client))
         task.add_done_callback(lambda _: release_models())
         asyncio.get_running_loop().call_later(self._seconds, self._forget, name)
         return name, job
@@ -357,6 +357,6 @@ class FileJobs:
     def _forget(self, name: str) -> None:
         if (known := self._jobs.pop(name, None)) is not None:
             job, task = known
-            self._count.take(-1, job.client)
+            self._count.give_back(1, job.client)
             job.path.unlink(missing_ok=True)
             task.cancel()

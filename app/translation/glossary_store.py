@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from app.admission.keys import owner_of
 from model.checkpoint.card import Pair
 from model.errors import InputError
 from model.files import write_text_atomically
@@ -62,7 +63,7 @@ class GlossaryStore:
         self._load = lru_cache(maxsize=_KEPT)(_load)
 
     def create(self, client: str, name: str, dictionaries: Mapping[Pair, Glossary]) -> StoredGlossary:
-        """Stores a new glossary.
+        """Store a new glossary.
 
         Args:
             client: Name of the client.
@@ -78,7 +79,7 @@ class GlossaryStore:
             if number >= MAX_GLOSSARIES:
                 raise InputError(f"there can be at most {MAX_GLOSSARIES} glossaries, and there are {number}")
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            glossary = StoredGlossary(str(uuid.uuid4()), name, _owner(client), now, dictionaries)
+            glossary = StoredGlossary(str(uuid.uuid4()), name, owner_of(client), now, dictionaries)
             self._save(glossary)
         return glossary
 
@@ -86,14 +87,14 @@ class GlossaryStore:
         """Returns the glossaries of a client, the oldest first."""
         paths = self._folder.glob("*.json") if self._folder is not None else ()
         found = (self._read(path) for path in paths)
-        own = (glossary for glossary in found if glossary is not None and glossary.owner == _owner(client))
+        own = (glossary for glossary in found if glossary is not None and glossary.owner == owner_of(client))
         return sorted(own, key=lambda glossary: (glossary.created, glossary.id))
 
     def find(self, client: str, name: str) -> StoredGlossary | None:
         """Returns the glossary of this id, else the oldest of this name; None if the client has none."""
         if self._folder is not None and _ID.fullmatch(name):
             glossary = self._read(self._path(name))
-            return glossary if glossary is not None and glossary.owner == _owner(client) else None
+            return glossary if glossary is not None and glossary.owner == owner_of(client) else None
         return next((glossary for glossary in self.all(client) if glossary.name == name), None)
 
     def change(
@@ -105,7 +106,7 @@ class GlossaryStore:
         name: str | None = None,
         merges: bool = False,
     ) -> StoredGlossary | None:
-        """Changes a glossary, and returns it; None if the client has none of this id.
+        """Change a glossary, and return it; None if the client has none of this id.
 
         Args:
             client: Name of the client.
@@ -131,7 +132,7 @@ class GlossaryStore:
         return glossary
 
     def delete(self, client: str, id_: str) -> bool:
-        """Deletes a glossary; returns whether the client had one of this id."""
+        """Delete a glossary; returns whether the client had one of this id."""
         with self._lock:
             is_there = self._of_id(client, id_) is not None
             if is_there:
@@ -165,7 +166,3 @@ def _load(path: Path, _mtime: int) -> StoredGlossary:
     values = json.loads(path.read_text("utf-8"))
     dictionaries = {(source, target): Glossary(terms) for source, target, terms in values["dictionaries"]}
     return StoredGlossary(**values | {"dictionaries": dictionaries})
-
-
-def _owner(client: str) -> str:
-    return client.removeprefix("key:") if client.startswith("key:") else ""

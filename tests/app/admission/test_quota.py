@@ -53,9 +53,9 @@ def test_what_is_too_much_fits_once_the_excess_is_gone(need: int, mine: int, oth
     missing = quota.excess(need, "me")
     assert (missing == 0) == quota.fits(need, "me")
     if 0 < missing < quota.of_client["me"]:
-        quota.take(1 - missing, "me")
+        quota.give_back(missing - 1, "me")
         assert not quota.fits(need, "me")
-        quota.take(-1, "me")
+        quota.give_back(1, "me")
         assert quota.fits(need, "me")
 
 
