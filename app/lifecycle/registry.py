@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Final
 
 from app.backend import Backend, LoadedModel, Model, load_verified
 from app.background import in_background, release_memory
@@ -24,8 +23,7 @@ from model.errors import ConfigError, ReplacedCheckpointError, TextTooLongError
 
 logger = logging.getLogger(__name__)
 
-ALL: Final = ("all",)
-# Each load may need as much memory again and a core.
+# Each load may need a core, and as much memory again as the model.
 _PARALLEL_LOADS = 4
 # After so long a wait for memory, requests for other models that are not pinned wait too.
 _PATIENCE_SECONDS = 1.0
@@ -110,7 +108,7 @@ class ModelRegistry:
         self._list_again = list_again
         self._entries: dict[Model, _Entry] = {}
         self._waiting: list[_Waiter] = []
-        self._slots = asyncio.Semaphore(_PARALLEL_LOADS)
+        self._load_slots = asyncio.Semaphore(_PARALLEL_LOADS)
         self._keeps_removed = False
         self._is_closed = False
 
@@ -134,21 +132,28 @@ class ModelRegistry:
         for model in models:
             if model.loaded is not None:
                 await in_background(partial(self._backend.verify, model))
-        names = {model.card.name for model in self.models if model.loaded is not None}
-        due = [each for each in models if each not in self._entries and each.card.name in names]
-        due += [each for each in models if each in pinned and each.loaded is None and each not in due]
-        loaded = await self._load_all(due, models)
+        loaded = await self._load_all(self._models_due(models, pinned), models)
         is_changed = models != self.models
         self.models, self._keeps_removed = models, is_changed
         for model in models:
             model.is_pinned = model in pinned
             self._entry(model).retry_at = 0.0
         for model, each in loaded.items():
-            self._attach(self._entry(model), each)
+            self._set_loaded(self._entry(model), each)
         self._make_space(0)
         self._metrics.list_models(models, self._max_bytes)
         self._metrics.show_models(models)
         return is_changed
+
+    def _models_due(self, models: Iterable[Model], pinned: Collection[Model]) -> list[Model]:
+        """Returns what to load before the list changes: new versions of loaded models, and pinned models."""
+        loaded_names = {model.card.name for model in self.models if model.loaded is not None}
+        return [
+            model
+            for model in models
+            if (model not in self._entries and model.card.name in loaded_names)
+            or (model in pinned and model.loaded is None)
+        ]
 
     def drop_removed(self) -> None:
         """Drop models that are no longer listed; those in use when their last lease ends."""
@@ -161,15 +166,15 @@ class ModelRegistry:
         """See Leases."""
         return _Lease(self, [self._entry(model) for model in models], deadline)
 
-    async def begin(self, entries: Sequence[_Entry], deadline: float) -> None:
+    async def begin_lease(self, entries: Sequence[_Entry], deadline: float) -> None:
         """Begin a lease, once its models are loaded; see Leases."""
-        if not self._is_behind(entries) and all(entry.model.loaded is not None for entry in entries):
+        if self._may_overtake(entries) and all(entry.model.loaded is not None for entry in entries):
             self._reserve(entries)
             return
         try:
             async with asyncio.timeout_at(deadline):
                 with current().during("load"):
-                    await self._acquire(entries)
+                    await self._reserve_and_load(entries)
         except TimeoutError:
             raise DeadlinePassedError from None
 
@@ -191,9 +196,9 @@ class ModelRegistry:
                 self._close(entry.model, [entry.model.loaded])
                 entry.model.loaded = None
 
-    async def _acquire(self, entries: Sequence[_Entry]) -> None:
-        if self._is_behind(entries) or not self._reserve(entries):
-            await self._wait(entries)
+    async def _reserve_and_load(self, entries: Sequence[_Entry]) -> None:
+        if not (self._may_overtake(entries) and self._reserve(entries)):
+            await self._wait_for_memory(entries)
         try:
             for entry in entries:
                 if entry.loading is not None:
@@ -202,10 +207,10 @@ class ModelRegistry:
                     pause = max(entry.retry_at - monotonic(), 0.0)
                     raise ModelUnavailableError(entry.model.card.name, pause)
         except BaseException:
-            self.end(entries)
+            self.end_lease(entries)
             raise
 
-    async def _wait(self, entries: Sequence[_Entry]) -> None:
+    async def _wait_for_memory(self, entries: Sequence[_Entry]) -> None:
         """Wait until the memory for models is reserved."""
         self._require_fitting(entries)
         waiter = _Waiter(entries, monotonic())
@@ -217,13 +222,16 @@ class ModelRegistry:
                 self._waiting.remove(waiter)
                 self._serve_waiting()
             elif not waiter.granted.cancelled() and waiter.granted.exception() is None:
-                self.end(entries)
+                self.end_lease(entries)
             raise
 
-    def _is_behind(self, entries: Iterable[_Entry]) -> bool:
-        """Returns whether a request must wait because another one has waited for memory too long."""
+    def _may_overtake(self, entries: Iterable[_Entry]) -> bool:
+        """Returns whether a request may have its models before those that wait for memory.
+
+        A request for pinned models always may, others until the first has waited for _PATIENCE_SECONDS.
+        """
         is_starving = bool(self._waiting) and monotonic() - self._waiting[0].since >= _PATIENCE_SECONDS
-        return is_starving and not all(entry.model.is_pinned for entry in entries)
+        return not is_starving or all(entry.model.is_pinned for entry in entries)
 
     def _serve_waiting(self) -> None:
         """Reserve memory for waiting requests, first come, first served if the first has waited for long."""
@@ -233,20 +241,18 @@ class ModelRegistry:
             if self._reserve(waiter.entries):
                 self._waiting.remove(waiter)
                 waiter.granted.set_result(None)
-            elif self._is_behind(waiter.entries):
+            elif not self._may_overtake(waiter.entries):
                 return
 
     def _reserve(self, entries: Sequence[_Entry]) -> bool:
-        """Take leases on models, and load the missing ones if there is memory for them.
+        """Take leases on models, and begin to load the missing ones if there is memory for them.
 
         Returns:
             Whether there is; otherwise nothing has happened.
         """
         now = monotonic()
         missing = [entry for entry in entries if not entry.is_resident and entry.retry_at <= now]
-        closing: list[asyncio.Future[None]] | None = []
-        if missing:
-            closing = self._make_space(sum(entry.model.memory_bytes for entry in missing), entries)
+        closing = self._make_space(_total_bytes(missing), entries) if missing else []
         if closing is None:
             return False
         for entry in missing:
@@ -257,16 +263,16 @@ class ModelRegistry:
                 entry.idling.cancel()
         return True
 
-    def end(self, entries: Iterable[_Entry]) -> None:
+    def end_lease(self, entries: Iterable[_Entry]) -> None:
         """End a lease."""
         for entry in entries:
             entry.uses -= 1
             entry.used_at = monotonic()
-            self._rest(entry)
+            self._drop_when_idle(entry)
         self._serve_waiting()
 
-    def _rest(self, entry: _Entry) -> None:
-        """Drop a model without leases after its idle time, or at once if `drop_removed` has found it."""
+    def _drop_when_idle(self, entry: _Entry) -> None:
+        """Drop a model without leases after its idle time, or at once if it is no longer listed."""
         if entry.uses or self._is_closed:
             return
         if entry.model not in self.models:
@@ -281,19 +287,25 @@ class ModelRegistry:
     def _make_space(self, needed: int, kept: Collection[_Entry] = ()) -> list[asyncio.Future[None]] | None:
         """Drop the least recently used models until so many bytes are free.
 
+        Args:
+            needed: The bytes.
+            kept: Entries of models that are not dropped.
+
         Returns:
             What to wait for before the memory is used; None if too many models are in use.
         """
+        if not self._max_bytes:
+            return []
         resident = [entry for entry in self._entries.values() if entry.is_resident]
-        excess = sum(entry.model.memory_bytes for entry in resident) + needed - self._max_bytes
+        excess = _total_bytes(resident) + needed - self._max_bytes
         victims = []
         for entry in sorted(resident, key=lambda entry: entry.used_at):
-            if self._max_bytes == 0 or excess <= 0:
+            if excess <= 0:
                 break
             if not (entry.uses or entry.model.is_pinned or entry.loading or entry in kept):
                 victims.append(entry)
                 excess -= entry.model.memory_bytes
-        if self._max_bytes and excess > 0 and needed:
+        if excess > 0 and needed:
             # A model that needs more than was estimated is loaded once it is alone with the pinned ones.
             others = [each for each in resident if not each.model.is_pinned and each not in victims]
             if others or len([each for each in kept if not each.model.is_pinned]) > 1:
@@ -305,7 +317,7 @@ class ModelRegistry:
         try:
             if closing:
                 await asyncio.wait(closing)
-            async with self._slots:
+            async with self._load_slots:
                 loaded = await in_background(partial(load_verified, self._backend, entry.model))
         except Exception as failure:
             entry.failures += 1
@@ -317,10 +329,10 @@ class ModelRegistry:
             if isinstance(failure, ReplacedCheckpointError):
                 self._list_again()
         else:
-            self._attach(entry, loaded)
+            self._set_loaded(entry, loaded)
         finally:
             entry.loading = None
-            self._rest(entry)
+            self._drop_when_idle(entry)
             self._serve_waiting()
 
     async def _load_all(self, due: Sequence[Model], models: Sequence[Model]) -> dict[Model, LoadedModel]:
@@ -337,7 +349,7 @@ class ModelRegistry:
             raise
         return loaded
 
-    def _attach(self, entry: _Entry, loaded: LoadedModel) -> None:
+    def _set_loaded(self, entry: _Entry, loaded: LoadedModel) -> None:
         if self._is_closed:
             loaded.close()
             return
@@ -422,6 +434,10 @@ class ModelRegistry:
             raise ConfigError("max_model_bytes", requirement, self._max_bytes)
 
 
+def _total_bytes(entries: Iterable[_Entry]) -> int:
+    return sum(entry.model.memory_bytes for entry in entries)
+
+
 class _Lease:
     """The context manager of `ModelRegistry.lease`; costs a fraction of what a generator would."""
 
@@ -433,10 +449,10 @@ class _Lease:
         self._deadline = deadline
 
     async def __aenter__(self) -> None:
-        await self._registry.begin(self._entries, self._deadline)
+        await self._registry.begin_lease(self._entries, self._deadline)
 
     async def __aexit__(self, *_fault: object) -> None:
-        self._registry.end(self._entries)
+        self._registry.end_lease(self._entries)
 
 
 def pinned_models(models: Sequence[Model], names: Sequence[str]) -> set[Model]:
@@ -445,7 +461,7 @@ def pinned_models(models: Sequence[Model], names: Sequence[str]) -> set[Model]:
     Raises:
         ConfigError: If a name stands for none.
     """
-    if tuple(names) == ALL:
+    if tuple(names) == ("all",):
         return set(models)
     catalogue = Catalogue(models)
     by_name = {model.card.name: {model} for model in models}
