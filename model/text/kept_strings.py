@@ -194,15 +194,15 @@ def with_numbers(
             begins before it, such as a web address.
     """
     keep = [each for each in keep if not each.isspace()]
-    foreign = words_in_other_scripts(text, language) if language else None
-    if not (keep or foreign or _may_hold_strings(text)):
+    other_scripts = words_in_other_scripts(text, language) if language else None
+    if not (keep or other_scripts or _may_hold_strings(text)):
         return text, ()
     longest_first = map(_whole, sorted(keep, key=len, reverse=True))
     listed = re.compile("|".join(longest_first)) if keep else None
     used = {*used, *_NUMBER.findall(text)}
     numbers = (number for number in _numbers() if number not in used)
     parts, kept, end = list[str](), list[KeptString](), 0
-    for begin, stop in _joined(_spans(text, listed, foreign, terms)):
+    for begin, stop in _joined(_spans(text, listed, other_scripts, terms)):
         before, behind = text[:begin][-1:], text[stop : stop + 1]
         is_apart = (
             not before or before.isspace() or before in _OPENING or UNSPACED_LETTER.match(before) is not None,
@@ -282,7 +282,7 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
 def _spans(
     text: str,
     listed: re.Pattern[str] | None = None,
-    foreign: re.Pattern[str] | None = None,
+    other_scripts: re.Pattern[str] | None = None,
     terms: Sequence[tuple[int, int]] = (),
 ) -> Iterator[tuple[int, int]]:
     """Yields start and end of each string to keep that is not too long.
@@ -290,7 +290,7 @@ def _spans(
     Where several begin, it is the one listed, or else the term of a glossary, which is not kept.
     """
     position = place = 0
-    patterns = [pattern for pattern in (listed, _KEPT, foreign) if pattern]
+    patterns = [pattern for pattern in (listed, _KEPT, other_scripts) if pattern]
     found = [pattern.search(text) for pattern in patterns]
     while match := min(filter(None, found), key=re.Match.start, default=None):
         begin, stop = match.span()
@@ -300,7 +300,7 @@ def _spans(
         if start <= begin and match.re is not listed:
             position = end
         else:
-            if match.re is foreign and start < stop:
+            if match.re is other_scripts and start < stop:
                 stop = begin + len(text[begin:start].rstrip())
             position = stop
             if stop - begin <= _LONGEST:

@@ -216,7 +216,7 @@ class SentencePieceModel(PieceModel):
         special_ids: Mapping[str, int] | None = None,
         *,
         tags: Collection[str] = (),
-        is_foreign: bool = False,
+        is_imported: bool = False,
     ) -> None:
         """Loads a model.
 
@@ -225,14 +225,14 @@ class SentencePieceModel(PieceModel):
             vocabulary: The piece of every id; None for the model's own ids.
             special_ids: Ids of SPECIAL_NAMES, also past the model's; those missing are the model's.
             tags: Pieces that select a language. No text produces them, unless they are words.
-            is_foreign: Whether another project trained the model. Its language marks and sentinels are then
+            is_imported: Whether another project trained the model. Its language marks and sentinels are then
                 no text either, and decoded text keeps its characters.
 
         Raises:
             TokenizerError: If the file is missing, is not a SentencePiece model or lacks a special id.
         """
         self.name = path.name
-        self._is_foreign = is_foreign
+        self._is_imported = is_imported
         self._processor = load_sentencepiece(path)
         everything = list(range(self._processor.get_piece_size()))
         own: list[str] = self._processor.id_to_piece(everything)
@@ -241,7 +241,7 @@ class SentencePieceModel(PieceModel):
         known = frozenset(own)
         specials = {**self._own_specials(own, vocabulary), **(special_ids or {})}
         pieces = with_specials(own if vocabulary is None else vocabulary, specials, self.name)
-        if is_foreign:
+        if is_imported:
             controls |= {tag for tag in tags if not tag.startswith(SPACE)}
             marks = {piece for piece in pieces if is_mark(piece, in_model=piece in known)}
             controls |= marks - byte_pieces
@@ -251,10 +251,10 @@ class SentencePieceModel(PieceModel):
             specials,
             silent={id_ for id_, piece in enumerate(pieces) if piece in controls},
             byte_values={id_: int(each[3:5], 16) for id_, each in enumerate(pieces) if each in byte_pieces},
-            clean=without_controls if is_foreign else clean,
+            clean=without_controls if is_imported else clean,
         )
         self._to_id: array[int] | None = None
-        if is_foreign or vocabulary is not None:
+        if is_imported or vocabulary is not None:
             ids = {piece: id_ for id_, piece in enumerate(pieces) if id_ not in self._silent}
             self._to_id = array("i", [ids.get(piece, self.unk_id) for piece in own])
             unknown = self._processor.unk_id()
@@ -301,7 +301,7 @@ class SentencePieceModel(PieceModel):
             yield from (self.unk_id if each in self._rare else to_id[each] for each in characters)
 
     def _join(self, ids: list[int]) -> str:
-        if not self._is_foreign and self._bytes.keys().isdisjoint(ids):
+        if not self._is_imported and self._bytes.keys().isdisjoint(ids):
             # As the processor does, in a third of its time; models of other projects may write other text.
             return "".join([self._piece_of[id_] for id_ in ids]).replace(SPACE, " ")
         if self._to_id is None:

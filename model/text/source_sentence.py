@@ -95,14 +95,8 @@ class SourceSentence(NamedTuple):
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
-        # A no-break space stays in what is kept; line breaks, tabs and surrogates do not.
-        spaced = without_controls(text)
-        spaced = spaced if len(spaced) == len(cleaned) else cleaned
-        matches = glossary.matches(spaced, ignores_case=is_in_capitals(spaced)) if glossary.entries else ()
-        spans = [(start, end) for start, end, _ in matches]
-        read, kept = with_numbers(spaced, keep, glossary.numbers, source, spans)
-        read = clean(read) if kept else cleaned
-        if tokenizer.settings.is_foreign:
+        read, kept = _cleaned_with_numbers(text, cleaned, source, keep, glossary)
+        if tokenizer.settings.is_imported:
             read, terms = glossary.apply(read)
             return cls(text, cleaned, tuple(encode(read if kept or terms else text)), kept=kept, terms=terms)
         if is_in_capitals(read):
@@ -145,6 +139,21 @@ class SourceSentence(NamedTuple):
             language: Code of the target language.
         """
         return with_kept_strings(self.restore_casing(translation, language), self.kept)
+
+
+def _cleaned_with_numbers(
+    text: str, cleaned: str, language: str, keep: Sequence[str], glossary: Glossary
+) -> tuple[str, tuple[KeptString, ...]]:
+    """Returns a sentence after `clean` with numbers in place of its kept strings, and these strings.
+
+    A kept string has the no-break spaces of the text, but no line breaks, tabs and surrogates.
+    """
+    spaced = without_controls(text)
+    spaced = spaced if len(spaced) == len(cleaned) else cleaned
+    matches = glossary.matches(spaced, ignores_case=is_in_capitals(spaced)) if glossary.entries else ()
+    terms = [(start, end) for start, end, _ in matches]
+    read, kept = with_numbers(spaced, keep, glossary.numbers, language, terms)
+    return clean(read) if kept else cleaned, kept
 
 
 def is_in_capitals(sentence: str) -> bool:

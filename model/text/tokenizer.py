@@ -148,8 +148,8 @@ class TokenizerSettings:
         (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
 
     @property
-    def is_foreign(self) -> bool:
-        """Returns whether the model that cuts text does all preparation itself."""
+    def is_imported(self) -> bool:
+        """Returns whether the model that cuts text is another project's, and prepares all text itself."""
         return self.prepare != "dragoman"
 
     def prepared(self, text: str, *, is_clean: bool = False) -> str:
@@ -161,7 +161,7 @@ class TokenizerSettings:
             text: Any Unicode text.
             is_clean: Whether `clean` has been applied to the text.
         """
-        if self.is_foreign:
+        if self.is_imported:
             return without_controls(text)
         text = (text if is_clean else clean(text)).replace(SPACE, "_")
         if self.lowercase:
@@ -252,7 +252,7 @@ class Tokenizer:
 
         There are none if the sides differ. Models of other projects may produce their tags.
         """
-        suppressed = self.is_shared and not self.settings.is_foreign
+        suppressed = self.is_shared and not self.settings.is_imported
         return tuple(self.language_tags.values()) if suppressed else ()
 
     @property
@@ -348,7 +348,7 @@ class Tokenizer:
     def _readable(self, text: str, is_clean: bool = False) -> str:
         """Returns a source sentence in characters of the vocabulary, where they can spell it."""
         text = self.settings.prepared(text, is_clean=is_clean)
-        return text if self.settings.is_foreign else nfkc_fallback(text, self.source.characters)
+        return text if self.settings.is_imported else nfkc_fallback(text, self.source.characters)
 
 
 class _Frame:
@@ -391,7 +391,7 @@ def _ids(model: PieceModel, frames: Iterable[Sequence[str]], settings: Tokenizer
     """
     parts = {part for frame in frames for part in frame}
     tags = set(settings.tags.values()) if parts & {SOURCE_TAG, TARGET_TAG} else set()
-    if isinstance(model, SentencePieceModel) and not settings.is_foreign:
+    if isinstance(model, SentencePieceModel) and not settings.is_imported:
         for tag in tags:
             model.require_control(tag)
     wanted = parts - {SOURCE_TAG, TARGET_TAG} | tags
@@ -442,8 +442,8 @@ def _side(
 ) -> PieceModel:
     tags = settings.tags.values()
     if settings.pieces == "sentencepiece":
-        is_foreign = settings.is_foreign
-        return SentencePieceModel(path, vocabulary, settings.special_ids, tags=tags, is_foreign=is_foreign)
+        is_imported = settings.is_imported
+        return SentencePieceModel(path, vocabulary, settings.special_ids, tags=tags, is_imported=is_imported)
     if vocabulary is None:
         raise TokenizerError(f"{path} needs {SHARED_VOCABULARY}, or a vocabulary for each side")
     if settings.pieces == "characters":

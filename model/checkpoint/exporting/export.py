@@ -135,7 +135,7 @@ def _describe(checkpoint: Checkpoint, folder: Path, export_format: str, quantiza
         "framework": "CTranslate2" if is_ctranslate2 else "Hugging Face Transformers",
         "pairs": ", ".join(f"{source} → {target}" for source, target in card.pairs),
         "preparation": _preparation(checkpoint),
-        "casing": "" if settings.is_foreign else _CASING,
+        "casing": "" if settings.is_imported else _CASING,
         "example": "Good morning.",
         "beam_size": card.decoding.beam_size,
     }
@@ -146,7 +146,7 @@ def _describe(checkpoint: Checkpoint, folder: Path, export_format: str, quantiza
 def _preparation(checkpoint: Checkpoint) -> str:
     """Describes how a text must be prepared for SentencePiece."""
     settings = checkpoint.tokenizer.settings
-    if settings.is_foreign:
+    if settings.is_imported:
         return "no control characters"
     steps = [
         "Unicode NFC",

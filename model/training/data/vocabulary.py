@@ -89,7 +89,7 @@ def _write(files: _Files, folder: Path) -> None:
 
 def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
     tokenizer = Tokenizer.load(origin)
-    if tokenizer.settings.is_foreign:
+    if tokenizer.settings.is_imported:
         raise TrainingError(f"{origin}: the tokenizer of an imported model cannot be trained with")
     missing = set(codes) - tokenizer.language_tags.keys()
     if missing and (len(codes) > 1 or tokenizer.language_tags):
