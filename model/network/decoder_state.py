@@ -117,7 +117,7 @@ class KeyValuePool:
         self.num_kv_slots, self.dtype, self.device = num_kv_slots, like.dtype, like.device
         self.cell_shape = cell_shape
 
-    def give_back(self) -> None:
+    def free(self) -> None:
         """Free the memory even if other objects still refer to the pool, which must not be used again."""
         self.layers.clear()
 
@@ -164,12 +164,15 @@ class StepView:
         return self.state.positions_N[: self._shape.slots].clamp_max(self.state.capacity - 1)
 
     @cached_property
-    def written(self) -> Tensor:
-        """The KV slot that each row fills, (R,), entered in the block tables; to be known before `target`."""
+    def written_kv_slots(self) -> Tensor:
+        """The KV slot that each row fills, (R,).
+
+        It is entered in the block tables, so this must be read before `target_kv_slots`.
+        """
         return self.state.enter(self.positions)
 
     @cached_property
-    def target(self) -> Tensor:
+    def target_kv_slots(self) -> Tensor:
         """The block table of each row, this step's KV slots included, (R, C)."""
         return self.state.block_table_NKC[: self._shape.slots, :, : self._shape.length].flatten(0, 1)
 
@@ -192,7 +195,7 @@ class StepView:
         return (at_C - self.positions[:, None]).repeat_interleave(self.state.width, 0)[:, None, None]
 
     @cached_property
-    def source(self) -> Tensor:
+    def source_kv_slots(self) -> Tensor:
         """The KV slots of the source of each slot, (N, S)."""
         return self.state.source_kv_NS[: self._shape.slots, : self._shape.source_length]
 

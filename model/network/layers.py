@@ -47,13 +47,13 @@ class Dropout(nn.Module):
         """Any shape to the same shape."""
         if not self.training or self.rate == 0:
             return states
-        natively = add_dropped(None, states, self.rate)
-        return functional.dropout(states, self.rate) if natively is None else natively
+        dropped = add_dropped(None, states, self.rate)
+        return functional.dropout(states, self.rate) if dropped is None else dropped
 
     def add(self, stream: Tensor, update: Tensor) -> Tensor:
         """The sum stream + dropout(update), both of the same shape."""
-        natively = add_dropped(stream, update, self.rate) if self.training else None
-        return stream + self(update) if natively is None else natively
+        total = add_dropped(stream, update, self.rate) if self.training else None
+        return stream + self(update) if total is None else total
 
 
 class Embedding(nn.Module):
@@ -234,10 +234,10 @@ class Attention(nn.Module):
             causal: Query i sees keys 0…i.
             distances: Positions of keys less those of queries; broadcasts to (N, H, Q, S). Only relative
                 vectors need them.
-            weights: Where to append the weights (N, H, Q, S); takes the explicit path.
+            weights: List to which the weights (N, H, Q, S) are appended; takes the explicit path.
         """
         relative = self.relative
-        if relative is None and weights is None and not self._is_faster_by_hand(queries_NHQD):
+        if relative is None and weights is None and not self._prefers_explicit_path(queries_NHQD):
             rate = self.dropout.rate if self.training else 0.0
             joined = functional.scaled_dot_product_attention(
                 queries_NHQD, keys_NHSD, values_NHSD, mask, rate, is_causal=causal, scale=self.scale
@@ -247,17 +247,17 @@ class Attention(nn.Module):
             rows_NHQS = None if relative is None or distances is None else relative.rows(distances, scores)
             if relative is not None and rows_NHQS is not None:
                 scores = scores + relative.scores(queries_NHQD, rows_NHQS)
-            shares = masked_softmax(scores * self.scale, mask, causal=causal)
+            weights_NHQS = masked_softmax(scores * self.scale, mask, causal=causal)
             if weights is not None:
-                weights.append(shares)
-            shares = self.dropout(shares)
-            joined = shares @ values_NHSD
+                weights.append(weights_NHQS)
+            weights_NHQS = self.dropout(weights_NHQS)
+            joined = weights_NHQS @ values_NHSD
             if relative is not None and rows_NHQS is not None:
-                joined = joined + relative.sums(shares, rows_NHQS)
+                joined = joined + relative.sums(weights_NHQS, rows_NHQS)
         result: Tensor = self.output(joined.transpose(1, 2).flatten(2))
         return result
 
-    def _is_faster_by_hand(self, queries: Tensor) -> bool:
+    def _prefers_explicit_path(self, queries: Tensor) -> bool:
         if queries.device.type != "cpu":
             return False
         # In training, forward and backward of the fused kernel take up to 10 times as long (10 tokens,
@@ -291,10 +291,10 @@ class RelativeVectors(nn.Module):
         """Products (N, H, Q, S) of queries and the keys' vectors."""
         return (queries_NHQD @ self.keys.weight.T).gather(-1, rows_NHQS)
 
-    def sums(self, shares_NHQS: Tensor, rows_NHQS: Tensor) -> Tensor:
-        """Sums (N, H, Q, D) of the values' vectors, by their shares."""
-        by_row = shares_NHQS.new_zeros(*shares_NHQS.shape[:-1], len(self.values.weight))
-        return by_row.scatter_add(-1, rows_NHQS, shares_NHQS) @ self.values.weight
+    def sums(self, weights_NHQS: Tensor, rows_NHQS: Tensor) -> Tensor:
+        """Sums (N, H, Q, D) of the values' vectors, weighted by attention."""
+        by_row = weights_NHQS.new_zeros(*weights_NHQS.shape[:-1], len(self.values.weight))
+        return by_row.scatter_add(-1, rows_NHQS, weights_NHQS) @ self.values.weight
 
 
 class SimpleRecurrentUnit(nn.Module):

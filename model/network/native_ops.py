@@ -317,19 +317,19 @@ class _SentenceAttention(torch.autograd.Function):
         queries, keys_values = queries.contiguous(), keys_values.contiguous()
         mask = None if mask is None else mask.contiguous()
         padded = -(-keys_values.shape[1] // _LANES) * _LANES
-        shares = queries.new_empty(
+        weights = queries.new_empty(
             len(queries), choices["heads"], queries.shape[1], padded, dtype=torch.float32
         )
-        _keep(ctx, queries, keys_values, mask, shares, rest=(choices, operators))
+        _keep(ctx, queries, keys_values, mask, weights, rest=(choices, operators))
         joined = torch.empty_like(queries)
-        described = _sentences(queries, keys_values, mask, shares, choices)
+        described = _sentences(queries, keys_values, mask, weights, choices)
         operators.attend_sentences(described, joined.data_ptr())
         return joined
 
     @staticmethod
     def backward(ctx: _Context, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         _require_first_derivative()
-        (queries, keys_values, mask, shares), (choices, operators) = ctx.saved_tensors, ctx.rest
+        (queries, keys_values, mask, weights), (choices, operators) = ctx.saved_tensors, ctx.rest
         grad_output = grad_output.contiguous()
         of_queries, of_keys_values = torch.empty_like(queries), torch.empty_like(keys_values)
         gradients = native.AttentionGradients(
@@ -338,13 +338,13 @@ class _SentenceAttention(torch.autograd.Function):
             keys=_address(of_keys_values),
             values=_address_of_values(of_keys_values),
         )
-        described = _sentences(queries, keys_values, mask, shares, choices)
+        described = _sentences(queries, keys_values, mask, weights, choices)
         operators.attend_sentences_gradient(described, gradients)
         return of_queries, of_keys_values, None, None, None
 
 
 def _sentences(
-    queries: Tensor, keys_values: Tensor, mask: Tensor | None, shares: Tensor, choices: dict[str, Any]
+    queries: Tensor, keys_values: Tensor, mask: Tensor | None, weights: Tensor, choices: dict[str, Any]
 ) -> native.SentenceAttention:
     sentences, num_queries, width = queries.shape
     return native.SentenceAttention(
@@ -352,7 +352,7 @@ def _sentences(
         keys=_address(keys_values),
         values=_address_of_values(keys_values),
         visible=_address(mask),
-        weights=_address(shares),
+        weights=_address(weights),
         query_stride=width,
         key_stride=2 * width,
         sentences=sentences,
@@ -374,8 +374,8 @@ class Projection(nn.Linear):
 
     def forward(self, states: Tensor) -> Tensor:
         """(…, I) to (…, O)."""
-        natively = project(states, self.weight, self.bias) if self.training else None
-        return super().forward(states) if natively is None else natively
+        projected = project(states, self.weight, self.bias) if self.training else None
+        return super().forward(states) if projected is None else projected
 
 
 def project(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor | None:

@@ -122,7 +122,7 @@ class Transformer(nn.Module):
         )
         require(target_NT is None or has_decoder, "target_NT", "None for an encoder alone", "given")
         if target_NT is None:
-            return given(encoder_output).states_NSM
+            return required_source(encoder_output).states_NSM
         return self.decode(target_NT, encoder_output, maps)
 
     def forward_with_attention(
@@ -476,7 +476,7 @@ class Layer(nn.Module):
         kept = (None, None) if maps is None else (maps.decoder if self.causal else maps.encoder, maps.cross)
         states = self.attention_residual(states, lambda x: self._attend_to_self(x, view, kept[0]))
         if self.has_source:
-            source = given(encoder_output)
+            source = required_source(encoder_output)
             states = self.cross_residual(states, lambda x: self._attend_to_source(x, source, kept[1]))
         result: Tensor = self.feed_forward_residual(states, self.feed_forward)
         return result
@@ -543,8 +543,8 @@ class Layer(nn.Module):
             rows = rows_of(queries), rows_of(keys), rows_of(values)
             joined = attend_to_self(*rows, pool.tensors, view.state, self.attention.scale)
             return self.attention.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
-        pool.write(view.written, rows_of(keys), rows_of(values))
-        keys, values = pool.read(view.target)
+        pool.write(view.written_kv_slots, rows_of(keys), rows_of(values))
+        keys, values = pool.read(view.target_kv_slots)
         queries_RH1D = rows_of(queries)[:, :, None]
         attended = self.attention.attend(
             queries_RH1D, keys, values, view.target_mask, distances=view.target_distances
@@ -558,7 +558,7 @@ class Layer(nn.Module):
         if view.state.is_fused and weights is None:
             joined = attend_to_source(rows_of(queries), pool.tensors, view.state, self.cross.scale)
             return self.cross.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
-        keys, values = pool.read(view.source)
+        keys, values = pool.read(view.source_kv_slots)
         return self.cross.attend(queries, keys, values, view.source_mask, weights=weights)
 
 
@@ -567,8 +567,12 @@ def rows_of(states_NHKD: Tensor) -> Tensor:
     return states_NHKD.transpose(1, 2).flatten(0, 1)
 
 
-def given(encoder_output: EncoderOutput | None) -> EncoderOutput:
-    """The encoded source, which an encoder-decoder cannot do without; ConfigError if it is missing."""
+def required_source(encoder_output: EncoderOutput | None) -> EncoderOutput:
+    """The encoded source.
+
+    Raises:
+        ConfigError: If there is none, although the network has an encoder.
+    """
     if encoder_output is None:
         raise ConfigError("encoder_output", "given for an encoder-decoder", None, is_missing=True)
     return encoder_output

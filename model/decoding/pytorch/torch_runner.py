@@ -214,4 +214,4 @@ class TorchRunner:
     def close(self) -> None:
         """See Runner."""
         self._batches.clear()
-        self.pool.give_back()
+        self.pool.free()
