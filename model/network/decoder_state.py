@@ -114,8 +114,7 @@ class KeyValuePool:
     ) -> None:
         stored = dtype or like.dtype
         self.layers = [LayerPool(num_kv_slots, heads, head_dim, like, stored) for _ in range(layers)]
-        self.num_kv_slots, self.dtype, self.device = num_kv_slots, like.dtype, like.device
-        self.cell_shape = cell_shape
+        self.dtype, self.device, self.cell_shape = like.dtype, like.device, cell_shape
 
     def free(self) -> None:
         """Free the memory even if other objects still refer to the pool, which must not be used again."""

@@ -104,7 +104,7 @@ class BatchState(SlotTensors):
         self._backpointers = Backpointers(slots, width, capacity + 1, device)
         self._tokens_NK = torch.full((slots, width), config.decoder_start_id, device=device)
         self._flags_N2 = torch.zeros(slots, 2, dtype=torch.bool, device=device)
-        self._reading = torch.cuda.Stream(device) if device_use.is_cuda(device) else None
+        self._read_stream = torch.cuda.Stream(device) if device_use.is_cuda(device) else None
 
     @property
     def slots(self) -> int:
@@ -234,11 +234,11 @@ class BatchState(SlotTensors):
     @contextmanager
     def after(self, transfer: Transfer | None) -> Iterator[None]:
         """In the block a GPU reads while it computes the steps that it was given after a transfer."""
-        if self._reading is None or transfer is None or transfer.is_done is None:
+        if self._read_stream is None or transfer is None or transfer.is_done is None:
             yield
             return
-        self._reading.wait_event(transfer.is_done)
-        with torch.cuda.stream(self._reading):
+        self._read_stream.wait_event(transfer.is_done)
+        with torch.cuda.stream(self._read_stream):
             yield
 
     def records(self, slots_N: Tensor, length: int) -> Tensor:

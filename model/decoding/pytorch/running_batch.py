@@ -62,9 +62,9 @@ class KvAllocator:
             own = self._allocated[sentence] = self._free[cut:][::-1]
             del self._free[cut:]
             length, each = sentence.source_length, sentence.longest
-            sources.append(_filled_up(own[:length], source_length))
+            sources.append(_padded(own[:length], source_length))
             starts = range(length, len(own), each)
-            targets.append([_filled_up(own[start : start + each], longest) for start in starts])
+            targets.append([_padded(own[start : start + each], longest) for start in starts])
         return targets, sources
 
     def free(self, sentence: Sentence) -> None:
@@ -75,26 +75,29 @@ class KvAllocator:
 class SlotLengths(SlotTensors):
     """Lengths of the sentences, on the host; an empty slot has zeros.
 
+    Sentences are numbered from 1 in the order in which they start, because the device may report a step when
+    a slot has another sentence already.
+
     Args:
         slots: Initial number of slots.
     """
 
-    SLOT_TENSORS = ("_lengths_N", "_longest_N", "_source_lengths_N", "_tickets_N")
+    SLOT_TENSORS = ("_lengths_N", "_longest_N", "_source_lengths_N", "_sentence_numbers_N")
 
     def __init__(self, slots: int) -> None:
         self._lengths_N = torch.zeros(slots, dtype=torch.int64)
         self._longest_N = torch.zeros(slots, dtype=torch.int64)
         self._source_lengths_N = torch.zeros(slots, dtype=torch.int64)
-        self._tickets_N = torch.zeros(slots, dtype=torch.int64)
-        self._last_ticket = 0
+        self._sentence_numbers_N = torch.zeros(slots, dtype=torch.int64)
+        self._last_number = 0
 
     def assign(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> None:
         """Start sentences in slots."""
         self._lengths_N[slots] = 0
         self._longest_N[slots] = torch.tensor([sentence.longest for sentence in sentences])
         self._source_lengths_N[slots] = torch.tensor([sentence.source_length for sentence in sentences])
-        self._tickets_N[slots] = torch.arange(len(slots)) + self._last_ticket + 1
-        self._last_ticket += len(slots)
+        self._sentence_numbers_N[slots] = torch.arange(len(slots)) + self._last_number + 1
+        self._last_number += len(slots)
 
     def clear(self, slots: Sequence[int]) -> None:
         """Mark slots as empty."""
@@ -105,19 +108,20 @@ class SlotLengths(SlotTensors):
         """Count one more token in each of the first slots that is not at its maximum length.
 
         Returns:
-            What `done` must know of the step.
+            The number of the sentence in each slot, for `done`.
         """
         self._lengths_N[:slots].add_(self._lengths_N[:slots] < self._longest_N[:slots])
-        return self._tickets_N[:slots].clone()
+        return self._sentence_numbers_N[:slots].clone()
 
-    def done(self, tickets_N: Tensor, flags_N2: Tensor) -> list[int]:
+    def done(self, sentence_numbers_N: Tensor, flags_N2: Tensor) -> list[int]:
         """The slots that a step completed, among those whose sentence took part in it.
 
         Args:
-            tickets_N: What `start_step` returned.
+            sentence_numbers_N: What `start_step` returned for the step.
             flags_N2: See BatchState.flags.
         """
-        is_done_N = ~flags_N2[:, 0] & (self._tickets_N[: len(tickets_N)] == tickets_N) & (tickets_N > 0)
+        is_same_N = self._sentence_numbers_N[: len(sentence_numbers_N)] == sentence_numbers_N
+        is_done_N = ~flags_N2[:, 0] & is_same_N & (sentence_numbers_N > 0)
         done: list[int] = is_done_N.nonzero().flatten().tolist()
         return done
 
@@ -141,11 +145,11 @@ class StartedStep:
     """A step that the device was given, and what it will say of it.
 
     Attributes:
-        tickets_N: See SlotLengths.start_step.
+        sentence_numbers_N: See SlotLengths.start_step.
         flags: See BatchState.flags.
     """
 
-    tickets_N: Tensor
+    sentence_numbers_N: Tensor
     flags: Transfer
 
 
@@ -249,12 +253,12 @@ class RunningBatch:
 
     def _start(self) -> StartedStep:
         self._compute(self._step_shape())
-        tickets_N = self._lengths.start_step(len(self._by_slot))
-        return StartedStep(tickets_N, self._state.flags(len(self._by_slot)))
+        sentence_numbers_N = self._lengths.start_step(len(self._by_slot))
+        return StartedStep(sentence_numbers_N, self._state.flags(len(self._by_slot)))
 
     def _finish(self, step: StartedStep) -> Finished:
         flags_N2 = step.flags.wait()
-        done = self._lengths.done(step.tickets_N, flags_N2)
+        done = self._lengths.done(step.sentence_numbers_N, flags_N2)
         if not done:
             return []
         broken = {slot for slot in done if flags_N2[slot, 1]}
@@ -282,7 +286,7 @@ class RunningBatch:
         self.starting = [sentence for sentence in self.starting if sentence in self._slots]
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
-        """Target tokens that all hypotheses begin with which its result may be or continue."""
+        """Target tokens that the best result of a sentence will begin with."""
         slot = self._slots[sentence]
         ((_, record_KX, backpointers, length),) = self._read([slot])
         ends = contenders(sentence, record_KX, length)
@@ -346,5 +350,5 @@ class RunningBatch:
             self._state.move(to_device(sources, self._state.device), to_device(targets, self._state.device))
 
 
-def _filled_up(kv_slots: list[int], length: int) -> list[int]:
+def _padded(kv_slots: list[int], length: int) -> list[int]:
     return kv_slots + [ZERO_KV_SLOT] * (length - len(kv_slots))

@@ -47,16 +47,16 @@ class StaticBatch(RunningBatch):
     Args:
         state: Keeps its size, which decides how many slots there are, and how long a sentence may be.
         allocator: See RunningBatch.
-        graphs: Where steps are recorded.
-        reads: Where reading is recorded, which a GPU does while it computes a step.
+        graphs: Recorded steps and starts of sentences.
+        read_graphs: Recorded reads of results, which a GPU does while it computes a step.
     """
 
     def __init__(
-        self, state: BatchState, allocator: KvAllocator, graphs: CudaGraphs, reads: CudaGraphs
+        self, state: BatchState, allocator: KvAllocator, graphs: CudaGraphs, read_graphs: CudaGraphs
     ) -> None:
         super().__init__(state, allocator, is_late=True)
         decoder_state = state.decoder_state
-        self._reads = reads
+        self._read_graphs = read_graphs
         self._kept_records: dict[int, tuple[Tensor, Tensor]] = {}
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
         self._starts: dict[Hashable, Starts] = {}
@@ -81,11 +81,11 @@ class StaticBatch(RunningBatch):
         """Record every bucket for the usual features of this width; nothing may run."""
         features = ActiveFeatures(beam_search=self._width > 1, independent=self._width == 1)
         for slots, length in product(reversed(self._slot_buckets), reversed(self._length_buckets)):
-            self._graphs.prepare(*self._step(StepShape(slots, length, length), features))
+            self._graphs.prepare(*self._step_work(StepShape(slots, length, length), features))
         for count in doubling(1, min(_MOST_AT_ONCE, power_of_two(self._state.slots))):
             with using(self._state.device):
-                work = self._reading([0] * count)
-            self._reads.prepare(*work)
+                work = self._read_work([0] * count)
+            self._read_graphs.prepare(*work)
 
     def _step_shape(self) -> StepShape:
         exact = super()._step_shape()
@@ -96,9 +96,10 @@ class StaticBatch(RunningBatch):
         if self._features.alignment:  # the kept attention grows with every step, which no graph can do
             super()._compute(shape)
         else:
-            self._graphs.run(*self._step(shape, self._features))
+            self._graphs.run(*self._step_work(shape, self._features))
 
-    def _step(self, shape: StepShape, features: ActiveFeatures) -> tuple[Hashable, Callable[[], None]]:
+    def _step_work(self, shape: StepShape, features: ActiveFeatures) -> tuple[Hashable, Callable[[], None]]:
+        """What distinguishes the recording of a step, and the step."""
         coarse = features.coarse()
         return (self._width, shape, coarse), partial(self._state.compute, shape, coarse)
 
@@ -111,10 +112,11 @@ class StaticBatch(RunningBatch):
 
     def _records(self, slots: Sequence[int]) -> Tensor:
         copies = power_of_two(len(slots)) - len(slots)
-        self._reads.run(*self._reading([*slots, *[slots[-1]] * copies]))
+        self._read_graphs.run(*self._read_work([*slots, *[slots[-1]] * copies]))
         return self._kept_records[len(slots) + copies][1]
 
-    def _reading(self, slots: Sequence[int]) -> tuple[Hashable, Callable[[], None]]:
+    def _read_work(self, slots: Sequence[int]) -> tuple[Hashable, Callable[[], None]]:
+        """What distinguishes the recording of a read, and the read of these slots."""
         slots_N = to_device(slots, self._state.device)
         if len(slots) not in self._kept_records:
             self._kept_records[len(slots)] = slots_N, self._state.records(slots_N, self._capacity)
@@ -172,7 +174,7 @@ class StaticRunner:
             is_fused=is_fused,
         )
         # What a GPU may do at the same time must not share the memory of recordings.
-        self._graphs, self._reads = CudaGraphs(self._device), CudaGraphs(self._device)
+        self._graphs, self._read_graphs = CudaGraphs(self._device), CudaGraphs(self._device)
         self._fixed: dict[int, StaticBatch] = {}
         self._encoding: list[EncoderBatch] = []
         capacity = min(capacity, network.config.max_positions)
@@ -185,7 +187,7 @@ class StaticRunner:
                     self._exact.pool, tables, slots=slots, width=width, **sizes, is_fused=is_fused
                 )
                 state = BatchState(network, decoder_state, never_produced)
-                batch = StaticBatch(state, self._exact.allocator, self._graphs, self._reads)
+                batch = StaticBatch(state, self._exact.allocator, self._graphs, self._read_graphs)
                 self._fixed[width] = batch
 
     @torch.inference_mode()
@@ -254,7 +256,7 @@ class StaticRunner:
     def close(self) -> None:
         """See Runner."""
         self._graphs.clear()
-        self._reads.clear()
+        self._read_graphs.clear()
         self._fixed.clear()
         self._encoding.clear()
         self._encoder.close()

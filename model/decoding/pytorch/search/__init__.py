@@ -98,7 +98,7 @@ def results(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHyp
 
 
 def contenders(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHypothesis]:
-    """Where all hypotheses end that the best result may be or continue; see `results`."""
+    """The ends of all hypotheses that the best result may still be or continue; see `results`."""
     if sentence.options.strategy != "beam":
         return greedy_sample.results(_independent_rows(record_KX))
     return beam.contenders(_beam_rows(record_KX), length)

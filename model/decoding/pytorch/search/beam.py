@@ -251,7 +251,7 @@ def results(
 
 
 def contenders(rows: Sequence[BeamRow], length: int) -> list[FinalHypothesis]:
-    """What the best result of one slot is or continues: the live hypotheses and the best finished one."""
+    """The live hypotheses of one slot and the best finished one; the best result begins as one of them."""
     return _unfinished(rows, length) + _finished(rows)[:1]
 
 

@@ -162,7 +162,7 @@ def test_a_failed_recording_leaves_its_shape_eager_and_the_results_right(
     cuda.fail[place] = [fault]
     runner = static_runner()
     require_right(runner)
-    every = runner._graphs, runner._reads, runner._encoder.graphs
+    every = runner._graphs, runner._read_graphs, runner._encoder.graphs
     assert sum(graphs.num_eager for graphs in every) == 1
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "runs without a CUDA graph" in warning.message
