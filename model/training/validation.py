@@ -119,14 +119,14 @@ class ValidationResult:
         directions: One for each direction.
         decoder: Name and precision of the decoder.
         seconds: Duration.
-        golden: Sentences that these weights are sure of, for the checkpoint's self-test.
+        self_test: Sentences that these weights are sure of, for the checkpoint's self-test.
     """
 
     cross_entropy: float
     directions: tuple[DirectionResult, ...]
     decoder: str
     seconds: float
-    golden: tuple[SelfTestSentence, ...] = ()
+    self_test: tuple[SelfTestSentence, ...] = ()
 
     @property
     def texts(self) -> tuple[TranslatedText, ...]:
@@ -256,9 +256,9 @@ class Validator:
         with closing(self._new_decoder(self._network)) as decoder:
             directions = tuple(self._translate(texts, decoder) for texts in self._held_out)
             pairs = [text.direction for text in self._held_out]
-            golden = find_self_test(pairs, decoder.decode, self._tokenizer)
+            self_test = find_self_test(pairs, decoder.decode, self._tokenizer)
         seconds = time.monotonic() - started
-        return ValidationResult(cross_entropy, directions, decoder.name, seconds, golden)
+        return ValidationResult(cross_entropy, directions, decoder.name, seconds, self_test)
 
     def _measure_loss(self) -> float:
         sums = torch.zeros(2, dtype=torch.float64)  # of the loss and of the tokens

@@ -66,7 +66,7 @@ class CleaningReport:
     Attributes:
         kept: Number of kept pairs.
         dropped: Number of dropped pairs by reason.
-        recounted: How many of them `recount` moved from kept to dropped.
+        recounted: How many of them `recount_too_long` moved from kept to dropped.
     """
 
     kept: int = 0
@@ -77,12 +77,12 @@ class CleaningReport:
         """Count one dropped pair."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
-    def recount(self, number: int, reason: DropReason) -> None:
-        """Count pairs as dropped that were counted as kept."""
+    def recount_too_long(self, number: int) -> None:
+        """Count pairs that were kept as too long, which shows when they are tokenised."""
         if number:
             self.recounted += number
             self.kept -= number
-            self.dropped[reason] = self.dropped.get(reason, 0) + number
+            self.dropped["too_long"] = self.dropped.get("too_long", 0) + number
 
     def __str__(self) -> str:
         return f"{self.kept:,} pairs kept; dropped: {named_counts(self.dropped)}"

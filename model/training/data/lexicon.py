@@ -324,7 +324,7 @@ class WordPairs:
     ) -> None:
         texts = zip(*pairs[:MOST_SENTENCES], strict=True)
         ours, theirs = (_Side(*side) for side in zip(texts, languages, segmenters, strict=True))
-        both = [(ours[our], theirs[their]) for our, their in _each_others(ours, theirs)]
+        both = [(ours[our], theirs[their]) for our, their in _mutual_translations(ours, theirs)]
         names = {form for form in ours.forms & theirs.forms if form[0].isupper()}
         self._both = [pair for pair in both if not any(w.usual in names or _is_no_word(w) for w in pair)]
 
@@ -334,10 +334,10 @@ class WordPairs:
     def directed(self, *, reverse: bool = False) -> Iterator[SentencePair]:
         """Each pair twice: source in lower case and target in its usual form; then both with a capital."""
         for first, second in self._both:
-            said, meant = (second, first) if reverse else (first, second)
-            yield SentencePair(said.folded, meant.usual)
-            if said.has_case:
-                yield SentencePair(said.capitalised, meant.capitalised)
+            source, target = (second, first) if reverse else (first, second)
+            yield SentencePair(source.folded, target.usual)
+            if source.has_case:
+                yield SentencePair(source.capitalised, target.capitalised)
 
 
 def segments(pieces: Iterable[str]) -> list[str]:
@@ -351,7 +351,7 @@ def _is_no_word(word: _Word) -> bool:
     return word.is_half or _CONTRACTION.search(word.folded) is not None
 
 
-def _each_others(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:
+def _mutual_translations(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:
     """Numbers of words that are likely translations of each other."""
     least = _MIN_PROBABILITY_OF_SEGMENTS if ours.is_segmented or theirs.is_segmented else _MIN_PROBABILITY
     forward = set(_likely(ours.rows, theirs.rows, len(theirs), least))

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _ANY_LENGTH = 2**31
 _LEAST_HELD_OUT, _MOST_HELD_OUT = 50, 1000
-_AS_IT_IS = CleaningConfig(
+_NO_CLEANING = CleaningConfig(
     max_length_tokens=_ANY_LENGTH,
     max_length_words=_ANY_LENGTH,
     max_length_ratio=_ANY_LENGTH,
@@ -164,7 +164,7 @@ def _held_out_corpora(config: TrainConfig) -> list[CorpusConfig]:
 
 
 def _held_out_cleaning(config: TrainConfig) -> CleaningConfig:
-    return replace(_AS_IT_IS, max_length_tokens=config.network.longest or _ANY_LENGTH)
+    return replace(_NO_CLEANING, max_length_tokens=config.network.longest or _ANY_LENGTH)
 
 
 def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> None:

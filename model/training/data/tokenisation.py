@@ -205,7 +205,7 @@ def _joined(parts: Path, report: CleaningReport, fingerprint: str, size: int) ->
         if described["fingerprint"] != fingerprint:
             raise CorpusError(f"{parts} is not made of what is here: {_OTHER_FILES}")
         if rank:
-            report.recount(described["recounted"], "too_long")
+            report.recount_too_long(described["recounted"])
     yield from map(TokenChunk.load, sorted(parts.glob("*/*.npz"), key=lambda file: file.name))
 
 
@@ -268,7 +268,7 @@ def directed_sentences(
         for pair in pairs:
             times = int(weight + generator.random())
             for _ in range(times):
-                yield from (_turned([pair], corpus, direction)[0] for direction in corpus.directions)
+                yield from (_in_direction([pair], corpus, direction)[0] for direction in corpus.directions)
 
 
 def tokenised_chunks(
@@ -301,7 +301,7 @@ def tokenised_chunks(
                 if gives_words:
                     texts.extend(fitting[: MOST_SENTENCES - len(texts)])
                 if is_own:
-                    report.recount(len(chunk) - len(fitting), "too_long")
+                    report.recount_too_long(len(chunk) - len(fitting))
                     yield from plain
                     yield from tokenisation.copies(fitting, corpus, number)
             number += 1
@@ -325,11 +325,11 @@ class _Tokenisation:
         self, pairs: Sequence[SentencePair], corpus: CorpusConfig, number: int
     ) -> tuple[list[TokenChunk], list[SentencePair]]:
         """A chunk for each direction, and the pairs that fit in all directions."""
-        ways = self._both_ways(pairs, corpus)
-        fits = [all(map(self._fits, directed)) for directed in zip(*ways, strict=True)]
+        encoded = self._encode_directions(pairs, corpus)
+        fits = [all(map(self._fits, directed)) for directed in zip(*encoded, strict=True)]
         chunks = [
-            _chunk(number, direction, corpus.weight, {}, list(compress(way, fits)))
-            for direction, way in zip(corpus.directions, ways, strict=True)
+            _chunk(number, direction, corpus.weight, {}, list(compress(directed, fits)))
+            for direction, directed in zip(corpus.directions, encoded, strict=True)
         ]
         return chunks, list(compress(pairs, fits))
 
@@ -338,7 +338,7 @@ class _Tokenisation:
     ) -> Iterator[TokenChunk]:
         """Chunks of altered copies in each direction."""
         for direction in corpus.directions:
-            copies = list(self._augmenter.copies(_turned(pairs, corpus, direction), *direction))
+            copies = list(self._augmenter.copies(_in_direction(pairs, corpus, direction), *direction))
             if copies:
                 yield self._usable(copies, number, direction, corpus.weight)
 
@@ -351,34 +351,37 @@ class _Tokenisation:
             if copies:
                 yield self._usable(copies, number, direction, corpus.weight * self._weight_of_words)
 
-    def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
+    def _encode_directions(
+        self, pairs: Sequence[SentencePair], corpus: CorpusConfig
+    ) -> list[list[TokenPair]]:
         """The ids of all pairs in each direction."""
-        forward = self._encode(pairs, corpus.directions[0])
-        return [forward, *(self._turned_round(forward, pairs, corpus, way) for way in corpus.directions[1:])]
+        first, *others = corpus.directions
+        forward = self._encode(pairs, first)
+        return [forward, *(self._encode_backward(forward, pairs, corpus, other) for other in others)]
 
-    def _turned_round(
+    def _encode_backward(
         self,
         forward: Sequence[TokenPair],
         pairs: Sequence[SentencePair],
         corpus: CorpusConfig,
-        way: tuple[str, str],
+        direction: tuple[str, str],
     ) -> list[TokenPair]:
         """The ids of the reverse direction.
 
         A shared vocabulary reuses the ids, except for tags and texts that a source tokenises differently.
         """
         if not self._tokenizer.is_shared:
-            return self._encode(_turned(pairs, corpus, way), way)
+            return self._encode(_in_direction(pairs, corpus, direction), direction)
         known = self._tokenizer.language_tags
-        tag = [known[way[1]]] if known else []
-        turned = [TokenPair(tag + target, source[len(tag) :]) for source, target in forward]
+        tag = [known[direction[1]]] if known else []
+        backward = [TokenPair(tag + target, source[len(tag) :]) for source, target in forward]
         others = [
             place for place, pair in enumerate(pairs) if any(map(self._tokenizer.reads_otherwise, pair))
         ]
-        again = self._encode(_turned([pairs[place] for place in others], corpus, way), way)
+        again = self._encode(_in_direction([pairs[place] for place in others], corpus, direction), direction)
         for place, pair in zip(others, again, strict=True):
-            turned[place] = pair
-        return turned
+            backward[place] = pair
+        return backward
 
     def _usable(
         self, copies: Sequence[Copy], number: int, direction: tuple[str, str], weight: float
@@ -424,7 +427,7 @@ def _chunk(
     return TokenChunk(number, direction, weight, kinds, sources, targets)
 
 
-def _turned(
+def _in_direction(
     pairs: Sequence[SentencePair], corpus: CorpusConfig, direction: tuple[str, str]
 ) -> Sequence[SentencePair]:
     """Pairs in the order of a direction."""

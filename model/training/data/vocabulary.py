@@ -59,7 +59,7 @@ def train_tokenizer(
     """
     codes = sorted(set(target_languages))
     if config.reuse is not None:
-        made = _take_over(Path(config.reuse), codes)
+        made = _reused(Path(config.reuse), codes)
     else:
         sample = _sample(pairs, config.max_sentences)
         if not sample:
@@ -87,7 +87,7 @@ def _write(files: _Files, folder: Path) -> None:
     files.settings.save(folder)
 
 
-def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
+def _reused(origin: Path, codes: Sequence[str]) -> _Files:
     tokenizer = Tokenizer.load(origin)
     if tokenizer.settings.is_imported:
         raise TrainingError(f"{origin}: the tokenizer of an imported model cannot be trained with")

@@ -147,9 +147,9 @@ class DistributedWorld(World):
         One process prints an error that several have. The loss of a process is printed only if nothing was.
         """
         try:
-            count = self._store.add("told", 1)
+            count = self._store.add("reported", 1)
             if not isinstance(error, LostProcessError):
-                count = self._store.add(f"told/{_digest(str(error))}", 1)
+                count = self._store.add(f"reported/{_digest(str(error))}", 1)
         except RuntimeError:  # the process with the store is gone, perhaps before it printed its error
             return True
         return int(count) == 1

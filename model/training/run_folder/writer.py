@@ -224,7 +224,7 @@ class RunWriter:
             self.log.keep(Translations(position.step, result.texts), is_best=is_best)
         provenance = self._provenance(position)
         if result is not None:
-            provenance[PROVENANCE_KEY] = [sentence.to_dict() for sentence in result.golden]
+            provenance[PROVENANCE_KEY] = [sentence.to_dict() for sentence in result.self_test]
         save = partial(self._save_checkpoint, weights=weights, provenance=provenance)
         self._begin(partial(self._retention.put, position.step, score, save, is_best=is_best))
 
