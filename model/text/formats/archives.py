@@ -8,16 +8,13 @@ import html
 import io
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import accumulate
 from typing import Final
 
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError, FileText, in_language, labelled, replaced
 from model.text.formats.markup_syntax import HTML, is_end_of_word, is_mark
+from model.text.formats.paragraphs import Paragraph, Run
 
 _MAX_PARTS: Final = 5_000
 _WORD_PARTS = re.compile(
@@ -59,11 +56,9 @@ _NOISE = re.compile(
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
 _RAISED_OR_LOWERED = re.compile(r'<w:vertAlign w:val="su(?P<word>[bp])|\sbaseline="(?P<slide>-?)[1-9]')
-_LONGEST_INDEX: Final = 10
-_MAX_FORMAT: Final = 4_000
-_MAX_ASSIGNMENTS: Final = 1_000_000
-_NEVER: Final = 1_000_000_000
-_MOST_FORMATS: Final = 8  # elements around a text that are compared
+_LONGEST_INDEX: Final = 10  # characters
+_MAX_FORMATTING: Final = 4_000  # characters before a text in which its run begins
+_MOST_ELEMENTS: Final = 8  # elements around a text that are compared
 _ODF_TAG = re.compile(r"<(?P<end>/?)(?P<name>[^\s<>/]*+)[^<>]*?(?P<empty>/?)>")
 _ODF_PARAGRAPHS: Final = ("text:p", "text:h")
 _ODF_TEXTS: Final = (*_ODF_PARAGRAPHS, "text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base")
@@ -80,8 +75,6 @@ _ODF_SHIFTED = re.compile(
 )
 _ODF_STYLE = re.compile(r'\stext:style-name="([^"]*)"')
 _ODF_SPACES = re.compile(r'<text:s(?:\s+text:c="(\d{1,3})")?\s*/>')
-_ODF_SPACE = "<text:s/>"
-_RUN = re.compile(r'<(?:b|code|su[bp]) id="(\d+)">|</(?:b|code|su[bp])>')
 _ODF_MANIFEST: Final = "META-INF/manifest.xml"
 _COMPOUND_FILE: Final = b"\xd0\xcf\x11\xe0"  # in which Office wraps encrypted files, as older files were
 _MACROS = re.compile(r"vbaProject|^(?:Basic|Scripts)/", re.IGNORECASE)
@@ -91,189 +84,13 @@ Archive = Mapping[str, tuple[zipfile.ZipInfo, bytes]]
 """The parts of an archive by name, in their order."""
 
 
-@dataclass
-class _Run:
-    """A text of a paragraph.
-
-    Attributes:
-        start: Where it begins in the part.
-        end: Where it ends there.
-        text: The text, as XML.
-        look: What decides how it looks; runs of one look look alike.
-        tag: The start tag that its place begins with, and which the translation needs too.
-        continues: Whether it goes on with the look of the run before.
-        element: The element of HTML that stands for it among other runs: `b`, or one that is not translated,
-            such as `code` for the number of a page and `sup` for that of a note.
-        has_space_elements: Whether it has elements for spaces, which OpenDocument wants for some.
-    """
-
-    start: int
-    end: int
-    text: str
-    look: str
-    tag: str = ""
-    continues: bool = False
-    element: str = "b"
-    has_space_elements: bool = False
-
-    @property
-    def is_kept(self) -> bool:
-        """Returns whether it is not translated."""
-        return self.element != "b"
-
-    def replacement(self, text: str) -> tuple[int, int, str]:
-        """Returns its place, and another text there, as XML."""
-        tag = self.tag
-        if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
-            # Word drops white space at the ends of a run otherwise.
-            tag = f'{tag[:-1]} xml:space="preserve">'
-        text = html.escape(html.unescape(text), quote=tag.endswith('"'))
-        if self.has_space_elements:
-            text = re.sub(r"^ | $|(?<= ) ", _ODF_SPACE, text)
-        return self.start, self.end, tag + text
-
-
-@dataclass
-class _Paragraph:
-    """The runs of text of a paragraph, in order."""
-
-    runs: list[_Run] = field(default_factory=list)
-
-    @property
-    def has_text(self) -> bool:
-        """Returns whether there is anything to translate."""
-        return any(not (run.is_kept or run.text.isspace()) for run in self.runs)
-
-    @property
-    def markup(self) -> str:
-        """The paragraph as HTML: an element for each run, if there are several."""
-        texts: dict[int, str] = {}
-        for place, run in enumerate(self.runs):
-            first = next(reversed(texts)) if run.continues else place
-            texts[first] = texts.get(first, "") + run.text
-        if len(texts) == 1:
-            return texts[0]
-        markup, around = "", -1
-        for place, text in texts.items():
-            name = self.runs[place].element
-            element = f'<{name} id="{place}">{text}</{name}>'
-            if name == "sup" and markup.endswith("</b>"):
-                # A note stays behind its word, in the element that goes on behind it.
-                markup = markup.removesuffix("</b>") + element + "</b>"
-            elif markup.endswith("</sup></b>") and self.runs[place].look == self.runs[around].look:
-                markup = markup.removesuffix("</b>") + text + "</b>"
-            else:
-                markup, around = markup + element, place
-        return markup
-
-    def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
-        """The runs with their translations, as XML; kept ones stay."""
-        texts = [""] * len(self.runs)
-        translated = [place for place, run in enumerate(self.runs) if not run.is_kept]
-        segments = [
-            (run, text)
-            for run, text in (self._segments(markup) if len(texts) > 1 else [(0, markup)])
-            # A kept run at either end of the paragraph stays there, also if words crossed it.
-            if translated[0] <= run <= translated[-1] or text != self.runs[run].text
-        ]
-        for place, (run, text) in zip(self._places(segments), segments, strict=True):
-            if not (self.runs[run].is_kept and text == self.runs[run].text):
-                texts[place] += text
-        for each, text in zip(self.runs, texts, strict=True):
-            if not each.is_kept:
-                yield each.replacement(text)
-
-    def _segments(self, markup: str) -> Iterator[tuple[int, str]]:
-        """Yields the parts of a translation, in order, each with the run whose look it has.
-
-        Words that belong to no run have the look of most of the paragraph. White space between two runs
-        belongs to the first, unless the second begins with some in the source or has the shorter look: what
-        is underlined or bold ends with its last word.
-        """
-        sizes = Counter[str]()
-        for run in self.runs:
-            sizes[run.look] += 0 if run.is_kept else len(run.text)
-        ((main, _),) = sizes.most_common(1)
-        current, position, is_inside, looks = 0, 0, False, [main]
-        for mark in _RUN.finditer(markup):
-            text = markup[position : mark.start()]
-            following = int(mark[1]) if mark[1] else current
-            if text.isspace():
-                yield following if self._begins_with_space(following, current) else current, text
-            else:
-                yield current if is_inside else self._next(current, looks[-1]), text
-            position, current, is_inside = mark.end(), following, mark[1] is not None
-            if is_inside:
-                looks.append(self.runs[current].look)
-            elif len(looks) > 1:
-                looks.pop()
-        yield self._next(current, main), markup[position:]
-
-    def _begins_with_space(self, place: int, before: int) -> bool:
-        run, other = self.runs[place], self.runs[before]
-        if run.is_kept or other.is_kept:
-            return other.is_kept
-        return run.text[:1].isspace() or len(run.look) < len(other.look)
-
-    def _next(self, place: int, look: str) -> int:
-        """Returns the first run of a look from a run on, else that run."""
-        runs = self.runs
-        fits = (
-            each for each in range(place, len(runs)) if runs[each].look == look and not runs[each].is_kept
-        )
-        return next(fits, place)
-
-    def _places(self, segments: Sequence[tuple[int, str]]) -> list[int]:
-        """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
-
-        The parts keep their order, so a part may not get the look of its own run: among all ways to assign
-        them, the one in which most characters get it, and none is on the other side of a kept run.
-        """
-        wanted = [self._wanted(run, text) for run, text in segments]
-        if wanted == sorted(wanted):
-            return wanted
-        if len(segments) * len(self.runs) > _MAX_ASSIGNMENTS:
-            return list(map(self._translated, accumulate(wanted, max)))
-        sums, choices = [0] * len(self.runs), list[list[int]]()
-        for wish, (_, text) in zip(wanted, segments, strict=True):
-            # For each run, the best one up to it for the part before.
-            before = list(accumulate(range(len(sums)), partial(_better, sums)))
-            choices.append(before)
-            sums = [sums[before[each]] + self._gain(wish, each, len(text)) for each in range(len(sums))]
-        places = [max(range(len(sums)), key=lambda each: sums[each])]
-        for before in reversed(choices[1:]):
-            places.append(before[places[-1]])
-        return list(map(self._translated, reversed(places)))
-
-    def _wanted(self, place: int, text: str) -> int:
-        return place if text == self.runs[place].text else self._translated(place)
-
-    def _translated(self, place: int) -> int:
-        """Returns the nearest run that is translated."""
-        if not self.runs[place].is_kept:
-            return place
-        others = (each for each, run in enumerate(self.runs) if not run.is_kept)
-        return min(others, key=lambda each: abs(each - place))
-
-    def _gain(self, wish: int, place: int, length: int) -> int:
-        """Returns how good it is that a part of so many characters goes to a run instead of its own."""
-        wanted, run = self.runs[wish], self.runs[place]
-        if wish != place and length and (wanted.is_kept or run.is_kept):
-            return -_NEVER
-        return 2 * length * (run.look == wanted.look) + (place == wish)
-
-
-def _better(sums: Sequence[int], best: int, other: int) -> int:
-    return other if sums[other] > sums[best] else best
-
-
-def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
-    opened: list[_Paragraph] = []
+def _office_paragraphs(part: str) -> Iterator[Paragraph]:
+    opened: list[Paragraph] = []
     is_field = False
     for found in _OFFICE.finditer(part):
         if found["label"] is not None:
-            run = _Run(found.start(), found.end(), found["label"], "", found["labelled"])
-            yield _Paragraph([run])
+            run = Run(found.start(), found.end(), found["label"], "", found["labelled"])
+            yield Paragraph([run])
         elif found["text"] is not None:
             if opened and found["text"]:
                 _add(opened[-1], part, found, is_field=is_field)
@@ -282,79 +99,79 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
             is_field = True
         elif found["note"]:
             if opened:
-                opened[-1].runs.append(_Run(*found.span(), "1", found["note"], element="sup"))
+                opened[-1].runs.append(Run(*found.span(), "1", found["note"], element="sup"))
         elif found["cut"]:
             # A line break or a tab divides a paragraph into two texts.
             if opened and opened[-1].runs:
                 yield opened.pop()
-                opened.append(_Paragraph())
+                opened.append(Paragraph())
         elif found["end"]:
             if opened:
                 yield opened.pop()
         elif found["empty"] is not None and not found["empty"]:
-            opened.append(_Paragraph())
+            opened.append(Paragraph())
     yield from opened
 
 
-def _add(paragraph: _Paragraph, part: str, found: re.Match[str], *, is_field: bool) -> None:
-    """Adds a run of text, which continues the one before if only noise and the same look lie between.
+def _add(paragraph: Paragraph, part: str, found: re.Match[str], *, is_field: bool) -> None:
+    """Adds a run of text, which continues the one before if only noise and the same formatting lie between.
 
     The number of a field, such as that of a page, is kept.
     """
     text = _HYPHENS.sub(lambda hyphen: "-" if "<w:noBreak" in hyphen[0] else "", found["text"])
-    run = _Run(found.start(), found.end("text"), text, _look(part, found.start()), found["tag"])
-    last = paragraph.runs[-1] if paragraph.runs else _Run(0, 0, "", "")
-    shifted = _RAISED_OR_LOWERED.search(run.look)
+    run = Run(found.start(), found.end("text"), text, _formatting(part, found.start()), found["tag"])
+    last = paragraph.runs[-1] if paragraph.runs else Run(0, 0, "", "")
+    shifted = _RAISED_OR_LOWERED.search(run.formatting)
     if shifted:
         _shift(run, last, is_lowered=shifted["word"] == "b" or shifted["slide"] == "-")
     elif is_field and not any(map(str.isalpha, html.unescape(text))):
         run.element = "code"
-    is_like_last = _clean(part[last.end : run.start]) == run.look == last.look
+    is_like_last = _without_noise(part[last.end : run.start]) == run.formatting == last.formatting
     run.continues = run.continues or (is_like_last and not (run.is_kept or last.is_kept))
     paragraph.runs.append(run)
 
 
-def _shift(run: _Run, last: _Run, *, is_lowered: bool) -> None:
+def _shift(run: Run, last: Run, *, is_lowered: bool) -> None:
     """Keeps a raised or lowered run if it is no words; the end of a word, as in 1st, becomes part of it."""
     is_index = (
         is_lowered and last.text[-1:].isalnum() and run.text.isalnum() and len(run.text) <= _LONGEST_INDEX
     )
     if not is_lowered and not last.is_kept and is_end_of_word(last.text, run.text):
-        run.look, run.continues = last.look, True
+        run.formatting, run.continues = last.formatting, True
     elif is_mark(run.text):
         run.element = "sub" if is_lowered else "sup"
     elif is_index or not any(map(str.isalpha, html.unescape(run.text))):
         run.element = "code"
 
 
-def _look(part: str, position: int) -> str:
-    """The format of the run whose text begins at a position."""
-    low = max(position - _MAX_FORMAT, 0)
+def _formatting(part: str, position: int) -> str:
+    """Returns the formatting of the run whose text begins at a position."""
+    low = max(position - _MAX_FORMATTING, 0)
     begin = max(part.rfind(start, low, position) for start in ("<w:r>", "<w:r ", "<a:r>", "<a:r "))
-    # A text outside of a run has a format of its own.
-    return _clean(part[begin:position]) if begin >= 0 else f"at {position}"
+    # A text outside of a run has a formatting of its own.
+    return _without_noise(part[begin:position]) if begin >= 0 else f"at {position}"
 
 
-def _clean(xml: str) -> str:
+def _without_noise(xml: str) -> str:
     return _NO_FORMAT.sub("", _NOISE.sub("", xml))
 
 
-def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
+def _odf_paragraphs(part: str) -> Iterator[Paragraph]:
     """Yields the paragraphs, with what styles raise or lower."""
     styles = dict(_ODF_SHIFTED.findall(part))
     for paragraph in _odf_texts(part):
-        last = _Run(0, 0, "", "")
+        last = Run(0, 0, "", "")
         for run in paragraph.runs if styles else ():
-            shift = next((styles[name] for name in _ODF_STYLE.findall(run.look) if name in styles), "")
+            shift = next((styles[name] for name in _ODF_STYLE.findall(run.formatting) if name in styles), "")
             if shift and not run.is_kept:
                 _shift(run, last, is_lowered=shift in ("sub", "-"))
             last = run
         yield paragraph
 
 
-def _odf_texts(part: str) -> Iterator[_Paragraph]:
+def _odf_texts(part: str) -> Iterator[Paragraph]:
     """Yields the paragraphs; one within another, as in a note, is a paragraph of its own."""
-    opened: list[tuple[_Paragraph, int]] = []
+    opened: list[tuple[Paragraph, int]] = []
     elements: list[tuple[str, str]] = []
     position = 0
     for tag in _ODF_TAG.finditer(part):
@@ -368,7 +185,7 @@ def _odf_texts(part: str) -> Iterator[_Paragraph]:
                 _add_odf(paragraph, part, tag.span(), elements, depth)
             elif name in ("text:tab", "text:line-break") and not tag["end"]:
                 yield paragraph
-                opened[-1] = (_Paragraph(), depth)
+                opened[-1] = (Paragraph(), depth)
         position = tag.end()
         if name in _ODF_UNTRANSLATED and not tag["end"] and not tag["empty"]:
             end = part.find(f"</{name}>", position)
@@ -382,11 +199,11 @@ def _odf_texts(part: str) -> Iterator[_Paragraph]:
         elif not tag["empty"]:
             elements.append((name, tag[0]))
             if name in _ODF_PARAGRAPHS:
-                opened.append((_Paragraph(), len(elements)))
+                opened.append((Paragraph(), len(elements)))
 
 
 def _add_odf(
-    paragraph: _Paragraph, part: str, span: tuple[int, int], elements: Sequence[tuple[str, str]], depth: int
+    paragraph: Paragraph, part: str, span: tuple[int, int], elements: Sequence[tuple[str, str]], depth: int
 ) -> None:
     """Adds a text to a paragraph; the text of a field, such as a page number, is kept.
 
@@ -404,23 +221,23 @@ def _add_odf(
     is_field = element.startswith(("text:", "presentation:")) and element not in _ODF_TEXTS
     if element.startswith(_ODF_NO_TEXTS) or (is_field and not source.strip()):
         return
-    look = "".join(tag for _, tag in elements[max(depth, len(elements) - _MOST_FORMATS) :])
+    formatting = "".join(tag for _, tag in elements[max(depth, len(elements) - _MOST_ELEMENTS) :])
     spaces = _ODF_SPACES.fullmatch(source)
     text = " " * int(spaces[1] or 1) if spaces else source
     last = paragraph.runs[-1] if paragraph.runs else None
-    if last is not None and last.end == start and last.look == look:
+    if last is not None and last.end == start and last.formatting == formatting:
         last.end, last.text = end, last.text + text
     else:
-        last = _Run(start, end, text, look, element="code" if is_field else "b")
+        last = Run(start, end, text, formatting, element="code" if is_field else "b")
         paragraph.runs.append(last)
     last.has_space_elements = last.has_space_elements or spaces is not None
 
 
-def _book_labels(part: str) -> Iterator[_Paragraph]:
+def _book_labels(part: str) -> Iterator[Paragraph]:
     for found in _BOOK_LABELS.finditer(part):
         if found["tag"] or found["entry"]:
             text, tag = found["text"] or found["title"], found["tag"] or found["entry"]
-            yield _Paragraph([_Run(*found.span(), text, "", tag)])
+            yield Paragraph([Run(*found.span(), text, "", tag)])
 
 
 def _file_text(
@@ -429,7 +246,7 @@ def _file_text(
     parts: re.Pattern[str],
     target: str,
     max_bytes: int,
-    paragraphs: Callable[[str], Iterator[_Paragraph]] | None,
+    paragraphs: Callable[[str], Iterator[Paragraph]] | None,
 ) -> FileText:
     """Returns the texts of the parts of an archive; of a book, where `paragraphs` is None, a page is one."""
     archive = _unpacked(content, max_bytes)
@@ -440,7 +257,7 @@ def _file_text(
     # The pages of a book may have scripts, which stay as they are.
     if paragraphs is not None and any(map(_MACROS.search, archive)):
         raise FileError("holds macros")
-    found: list[tuple[str, str, list[_Paragraph]]] = []
+    found: list[tuple[str, str, list[Paragraph]]] = []
     texts: list[str] = []
     for name in filter(parts.fullmatch, archive):
         part = _xml(archive[name][1])
@@ -537,7 +354,7 @@ def archived(suffix: str, content: bytes, target: str, max_bytes: int) -> FileTe
         raise
 
 
-_Paragraphs = Callable[[str], Iterator[_Paragraph]]
+_Paragraphs = Callable[[str], Iterator[Paragraph]]
 ARCHIVES: Final[dict[str, tuple[re.Pattern[str], re.Pattern[str], _Paragraphs | None]]] = {
     ".docx": (re.compile(r"word/document\d*\.xml"), _WORD_PARTS, _office_paragraphs),
     ".pptx": (re.compile(r"ppt/slides/.+\.xml"), _SLIDES, _office_paragraphs),
