@@ -230,7 +230,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     number_bytes = 4 if precision == "float32" else 2
     is_fused = fuse_steps(network, torch.device(device))
 
-    def recorded(max_kv_slots: int) -> Runner:
+    def static_runner(max_kv_slots: int) -> Runner:
         runner = StaticRunner(
             network,
             device,
@@ -251,11 +251,11 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         is_native=False,
         kv_slot_bytes=2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
-        new_runner=partial(_exact_runner, network, device, never) if device == "cpu" else recorded,
+        new_runner=partial(_torch_runner, network, device, never) if device == "cpu" else static_runner,
     )
 
 
-def _exact_runner(
+def _torch_runner(
     network: "Transformer", device: "torch.device | str", never_produced: Collection[int], max_kv_slots: int
 ) -> Runner:
     from model.decoding.pytorch.torch_runner import TorchRunner
@@ -305,7 +305,7 @@ def torch_engine(
         max_batch_tokens: See DecodingEngine.
     """
     max_kv_slots = _max_kv_slots(network.config, _FEWEST_KV_SLOTS)
-    runner = _exact_runner(network, device, never_produced, max_kv_slots)
+    runner = _torch_runner(network, device, never_produced, max_kv_slots)
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 

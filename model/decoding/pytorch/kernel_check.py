@@ -37,6 +37,10 @@ class Sizes:
     """The sizes of the tensors of the cases.
 
     Attributes:
+        width: Hypotheses of each slot.
+        heads: Attention heads.
+        head_dim: Width of a head.
+        capacity: Most positions of a source and of a translation.
         lengths: Tokens that each slot has produced; −1 is an empty slot.
         source_lengths: Source tokens of each slot.
         vocabulary: Tokens of the vocabulary.

@@ -1,7 +1,11 @@
 """The kernels, in Triton. `layers` and `choice` start them and describe what they compute.
 
-Shapes: R rows (slots × hypotheses), H heads, D head dim, C positions, M model dim. A name in capitals is a
-constant of the compiled kernel. Sums are float32.
+Shapes: R rows (slots × hypotheses), N slots, K hypotheses, H heads, D head dim, C positions, M model dim,
+V vocabulary, B blocks of the vocabulary, T ranks (likeliest tokens), X candidates of a row or slot.
+
+A name in capitals is a constant of the compiled kernel: WIDTH is the number of hypotheses of a slot, a BLOCK
+the number of elements that a program holds along a dimension, a power of two. A pitch is the number of
+elements from one row of a tensor to the next. Sums are float32.
 """
 
 from typing import TypeAlias
@@ -22,6 +26,10 @@ Pointer: TypeAlias = tl.tensor
 Number: TypeAlias = tl.tensor
 
 
+# A program computes one row and head, some positions at a time: its softmax keeps the highest score so far,
+# and rescales its sums when a higher one comes (Milakov and Gimelshein 2018,
+# https://arxiv.org/abs/1805.02867). In self-attention it also writes the key and value of this step, which it
+# does not read back from the pool.
 @triton.jit
 def attend(
     queries_RHD: Pointer,
@@ -109,6 +117,7 @@ def attend(
     tl.store(joined_RHD + to_D, joined_D.to(joined_RHD.dtype.element_ty), mask=is_dim_D)
 
 
+# A program computes one row.
 @triton.jit
 def embed(
     tokens_R: Pointer,
@@ -133,6 +142,7 @@ def embed(
     tl.store(states_RM + row * DIM + at_M, states_M.to(states_RM.dtype.element_ty), mask=is_dim_M)
 
 
+# A program computes one row, which it holds as a whole.
 @triton.jit
 def add_norm(
     stream_RM: Pointer,
@@ -171,6 +181,9 @@ def add_norm(
     tl.store(normed_RM + in_row_M, states_M.to(normed_RM.dtype.element_ty), mask=is_dim_M)
 
 
+# A program computes the logits of some rows for one block of the vocabulary. For each row it writes the TOP
+# best, the highest logit, and the sum of exponentials relative to that; from these two of all blocks
+# `choose_tokens` computes the normaliser of the softmax.
 @triton.jit
 def score_vocabulary(
     states_RM: Pointer,
@@ -236,6 +249,7 @@ def score_vocabulary(
         scores_RV = tl.where(at_V[None, :] == token_R[:, None], float("-inf"), scores_RV)
 
 
+# A program chooses among what all blocks of the vocabulary have for one row.
 @triton.jit
 def choose_tokens(
     highest_RB: Pointer,
@@ -268,6 +282,7 @@ def choose_tokens(
         scores_X = tl.where(tokens_X == token, float("-inf"), scores_X)
 
 
+# A program records one slot, as IndependentSearch and BatchState do in PyTorch.
 @triton.jit
 def record_greedy(
     chosen_NK: Pointer,
@@ -322,6 +337,7 @@ def record_greedy(
     tl.store(flags_N2 + slot * 2 + 1, num_broken > 0)
 
 
+# A program records one slot, as BeamSearch and BatchState do in PyTorch.
 @triton.jit
 def record_beams(
     log_probs_NX: Pointer,
