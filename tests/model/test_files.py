@@ -3,33 +3,20 @@
 import gzip
 import io
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from model import files
 from model.files import atomic_folder, decoded_lines, restore, write_text_atomically
+from tests.full_disk import largest_file
 
 
 def write(folder: Path, content: str) -> None:
     with atomic_folder(folder) as temporary:
         (temporary / "file").write_text(content)
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Let every write past this many bytes fail, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_new_folder_and_its_parents_appear(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What LibreTranslate's clients also call: a page's settings, suggestions, the document, multipart bodies."""
 
 import json
-import resource
 import stat
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.app.conftest import Serve
 from tests.app.double import write_keys
+from tests.full_disk import largest_file
 
 pytestmark = pytest.mark.anyio
 SUGGESTION = {"q": "one", "s": "un", "source": "en", "target": "fr"}
@@ -51,15 +51,10 @@ async def test_suggestions_are_kept_in_a_private_file(serve: Serve, tmp_path: Pa
 
 async def test_a_suggestion_that_a_full_disk_cuts_short_is_refused(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "suggestions.jsonl"
-    # A limit on the size of a file stands in for a full disk: it cuts a write short, too.
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     async with serve(suggestions_file=path) as client:
         path.touch()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (30, limits[1]))
-        try:
+        with largest_file(30):
             answer = await client.post("/suggest", json=SUGGESTION)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (answer.status_code, answer.json()["code"]) == (503, "overloaded")
 
 

@@ -1,8 +1,5 @@
 import json
 import random
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +23,13 @@ from model.training.run_folder.state import (
     seed_everything,
     seed_rank,
 )
+from tests.full_disk import largest_file
 from tests.model.training.tiny_runs import tiny_run
 
 
 def save(folder: Path, step: int, size: int = 10) -> None:
     tensors = {"weights": torch.full((size,), float(step)), "count": torch.tensor(step)}
     save_run_state(folder / "state", step, tensors, {"data": {"epoch": 2, "text": "né"}})
-
-
-@contextmanager
-def room_for(num_bytes: int) -> Iterator[None]:
-    """Every file ends at so many bytes, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_new_state_takes_the_old_ones_place(tmp_path: Path) -> None:
@@ -54,7 +41,7 @@ def test_a_new_state_takes_the_old_ones_place(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_the_last_good_state_and_says_so(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    with room_for(50_000), pytest.raises(TrainingError) as caught:
+    with largest_file(50_000), pytest.raises(TrainingError) as caught:
         save(tmp_path, 2, size=100_000)
     message = str(caught.value)
     assert "\n" not in message
@@ -65,7 +52,7 @@ def test_a_full_disk_leaves_the_last_good_state_and_says_so(tmp_path: Path) -> N
 
 
 def test_a_full_disk_at_the_first_state_leaves_nothing(tmp_path: Path) -> None:
-    with room_for(50_000), pytest.raises(TrainingError, match="none was saved before"):
+    with largest_file(50_000), pytest.raises(TrainingError, match="none was saved before"):
         save(tmp_path, 2, size=100_000)
     assert not has_run_state(tmp_path / "state")
 
