@@ -1,5 +1,6 @@
 """`dragoman key`: an API key, shown once; the file of keys holds only its digest."""
 
+import os
 from pathlib import Path
 
 import click
@@ -28,12 +29,17 @@ def _append(file: Path, line: str) -> None:
         if not file.exists():
             # The file holds digests only, but the names of the owners are not public either.
             file.touch(mode=0o600)
-        text = file.read_text("utf-8")
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise click.UsageError(f"{file} cannot be written: {reason}") from None
+        text, size = file.read_text("utf-8"), file.stat().st_size
+        try:
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
+        except OSError:
+            os.truncate(file, size)  # a part of a line would make the file malformed
+            raise
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{file} cannot be written: it is not text") from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None
 
 
 key = click.Command(

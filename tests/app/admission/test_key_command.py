@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from app.admission.key_command import key
 from app.admission.keys import KeyRing
 from model.cli import main
+from tests.full_disk import largest_file
 
 
 def made(output: str) -> str:
@@ -50,6 +51,20 @@ def test_a_name_that_the_file_cannot_hold_is_refused(tmp_path: Path, name: str) 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "keys"
     result = CliRunner().invoke(main, ["key", "alice", "--file", str(missing)])
-    assert result.exit_code == 2
-    assert "cannot be written" in result.stderr
-    assert "Traceback" not in result.stderr
+    assert result.stderr == f"dragoman: {missing} cannot be written: No such file or directory\n"
+    assert (result.exit_code, result.stdout) == (1, "")
+    other = tmp_path / "other"
+    other.write_bytes(b"\xff")
+    result = CliRunner().invoke(main, ["key", "alice", "--file", str(other)])
+    assert result.stderr.startswith(f"dragoman: {other} cannot be written: it is not text")
+    assert (result.exit_code, result.stdout, other.read_bytes()) == (2, "", b"\xff")
+
+
+def test_a_full_disk_leaves_the_file_of_keys_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    CliRunner().invoke(main, ["key", "alice", "--file", str(file)])
+    before = file.read_bytes()
+    with largest_file(len(before) + 10):
+        result = CliRunner().invoke(main, ["key", "bob", "--file", str(file)])
+    assert result.stderr == f"dragoman: {file} cannot be written: File too large\n"
+    assert (result.exit_code, result.stdout, file.read_bytes()) == (1, "", before)
