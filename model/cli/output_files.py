@@ -25,13 +25,21 @@ GZIP_LEVEL = 6
 
 @contextmanager
 def written(path: str) -> Iterator[BinaryIO]:
-    """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz."""
-    if path.endswith(".gz"):
-        with gzip.open(path, "wb", compresslevel=GZIP_LEVEL) as packed:
-            yield cast(BinaryIO, packed)
-    else:
-        with click.open_file(path, "wb") as file:
+    """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz.
+
+    If an error ends the block, a regular file becomes `NAME.part`, so that `--resume` does not take it for
+    complete.
+    """
+    is_packed = path.endswith(".gz")
+    opened = gzip.GzipFile(path, "wb", GZIP_LEVEL) if is_packed else click.open_file(path, "wb")
+    try:
+        with opened as file:
             yield cast(BinaryIO, file)
+    except BaseException:
+        part, record = _part(Path(path)), _record(Path(path))
+        if path != STANDARD and Path(path).is_file() and not record.exists():
+            Path(path).replace(part)
+        raise
 
 
 def is_file_of(file: BinaryIO | Path, path: Path) -> bool:
@@ -59,8 +67,8 @@ class ResumableOutput:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = path.with_name(f"{path.name}.part")
-        self._record = path.with_name(f"{path.name}.part.json")
+        self._part = _part(path)
+        self._record = _record(path)
         self._command: dict[str, object] = {}
         self._done, self._digest = 0, hashlib.sha256()
         self.is_complete = path.exists() and not self._part.exists()
@@ -139,6 +147,14 @@ class ResumableOutput:
     def _refuse(self, reason: str) -> None:
         advice = "repeat the command it was begun with, or remove it to begin again"
         raise Misuse(f"cannot continue {self._part}: {reason}; {advice}")
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part.json")
 
 
 def _differences(before: Mapping[str, object], now: Mapping[str, object]) -> str:

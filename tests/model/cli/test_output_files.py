@@ -12,6 +12,7 @@ import pytest
 from model.cli.main import Misuse
 from model.cli.output_files import ResumableOutput, is_file_of, written
 from model.translation.lines import read_lines
+from tests.full_disk import largest_file
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz"])
@@ -22,6 +23,37 @@ def test_what_was_written_is_read(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("rb") as file:
         assert list(read_lines(file)) == lines
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_a_file_that_a_full_disk_cuts_short_is_not_taken_for_complete(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with largest_file(2), pytest.raises(OSError, match="File too large"), written(str(path)) as file:
+        file.write(b"A\nB\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == [f"{name}.part"]
+    with pytest.raises(Misuse, match=r"cannot continue .*part: .*part\.json is missing"):
+        shout(path)
+
+
+def test_a_file_that_can_be_continued_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2)
+    with pytest.raises(KeyboardInterrupt), written(str(path)):
+        raise KeyboardInterrupt
+    assert shout(path) == ["c\n", "d"]
+    assert path.read_bytes() == b"A\nB\nC\nD"
+
+
+def test_only_regular_files_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").touch()
+    (tmp_path / "device").symlink_to(os.devnull)
+    for name in ("-", "device"):
+        with pytest.raises(KeyboardInterrupt), written(name):
+            raise KeyboardInterrupt
+    with pytest.raises(IsADirectoryError), written(str(tmp_path)):
+        pass
+    assert {entry.name for entry in tmp_path.iterdir()} == {"-", "device"}
 
 
 def test_a_file_is_known_by_what_is_read_not_by_its_name(tmp_path: Path) -> None:
