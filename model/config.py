@@ -15,6 +15,7 @@ from model.validators import (
     require_flag,
     require_given,
     require_integer,
+    require_known,
     require_number,
 )
 
@@ -342,8 +343,7 @@ class TransformerConfig:
         """
         values = current_fields(values)
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        for name in values:
-            require(name in fields, name, "one of " + ", ".join(fields), name)
+        require_known(values, fields)
         for name in ("source_vocab_size", "target_vocab_size"):
             require_given(name in values, name)
         return cls(**values)  # type: ignore[arg-type]

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
-from model.errors import ConfigError
-from model.validators import require, require_choice, require_integer, require_number
+from model.validators import require, require_choice, require_integer, require_known, require_number
 
 Strategy = Literal["greedy", "beam", "sample"]
 Stop = Literal["patience", "first", "all", "count", "pool"]
@@ -151,10 +150,7 @@ class DecodeOptions:
         Raises:
             ConfigError: If a key is unknown or a value cannot work.
         """
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                raise ConfigError(name, "one of " + ", ".join(sorted(known)), values[name])
+        require_known(values, [field.name for field in dataclasses.fields(cls)])
         plain = dict(values)
         if isinstance(ids := plain.get("suppress_ids"), list):
             plain["suppress_ids"] = tuple(ids)

@@ -1,7 +1,8 @@
 """The few checks that many modules share; those of a field raise ConfigError with its name."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 
 from model.errors import ConfigError, MissingTorchError
@@ -23,6 +24,16 @@ def require_given(is_given: bool, field: str, requirement: str = "given") -> Non
 def require_choice(field: str, value: object, choices: Collection[str]) -> None:
     """Requires one of a few names."""
     require(value in choices, field, "one of " + ", ".join(choices), value)
+
+
+def require_known(values: Mapping[str, object], known: Collection[str]) -> None:
+    """Requires that every key is a known name; the error begins with the known name nearest to the key."""
+    for name in values:
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1)
+            others = [each for each in known if each not in nearest]
+            choices = [f"{each} (the nearest name)" for each in nearest] + others
+            raise ConfigError(name, "one of " + ", ".join(choices), values[name])
 
 
 def require_flag(field: str, value: object) -> None:

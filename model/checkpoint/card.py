@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 from model.decode_request import DecodeOptions
 from model.errors import UnsupportedLanguageError
 from model.text.languages import is_language_code
-from model.validators import require, require_given, require_integer
+from model.validators import require, require_given, require_integer, require_known
 
 Pair = tuple[str, str]
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
@@ -163,8 +163,7 @@ class ModelCard:
             ConfigError: If a value is missing, unknown or invalid.
         """
         names = [each.name for each in fields(cls)]
-        for key in values:
-            require(key in names, key, "one of " + ", ".join(names), values[key])
+        require_known(values, names)
         for key in names:
             require_given(key in values or key in _OPTIONAL, key)
         require(isinstance(values["decoding"], Mapping), "decoding", "an object", values["decoding"])

@@ -31,7 +31,7 @@ from model.training.config_sections import (
     VocabularyConfig,
 )
 from model.training.optimisation.schedule import Schedule
-from model.validators import require, require_given
+from model.validators import require, require_given, require_known
 
 Values = dict[str, Any]
 T = TypeVar("T")
@@ -67,8 +67,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         fields = [f.name for f in dataclasses.fields(TransformerConfig)] + list(FORMER_FIELDS)
         allowed = [name for name in fields if name not in FROM_THE_TOKENIZER]
-        for name, value in self.overrides.items():
-            require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
+        require_known(self.overrides, ["preset", *allowed])
         self.transformer(source_vocab_size=64, target_vocab_size=64)
 
     @property
@@ -199,16 +198,16 @@ class TrainConfig:
         Raises:
             ConfigError: If a key is unknown or missing, or a value is refused; names it by its full name.
         """
-        sections = {f.name for f in dataclasses.fields(cls)}
-        for name in values:
-            require(name in sections, name, "one of " + ", ".join(sorted(sections)), values[name])
+        makers: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(cls)}
+        require_known(values, makers)
         requirement = "given, at least one"
         require_given("corpora" in values, "corpora", requirement)
         require(bool(values["corpora"]), "corpora", requirement, values["corpora"])
         lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
-        makers: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(cls)}
         makers |= {"run": RunConfig, "network": _network, "decoding": _decoding}
-        single = {name: build(makers[name], values.get(name, {}), name) for name in sections - set(LISTS)}
+        single = {
+            name: build(makers[name], values.get(name, {}), name) for name in makers if name not in LISTS
+        }
         return cls(**lists, **single)  # type: ignore[arg-type]
 
 
@@ -221,18 +220,17 @@ def build(make: Callable[..., T], values: object, section: str) -> T:
     require(isinstance(values, Mapping), section, "a table", values)
     table: dict[str, Any] = dict(values)  # type: ignore[call-overload]
     try:
+        if dataclasses.is_dataclass(make):
+            require_known(table, [field.name for field in dataclasses.fields(make)])
         return make(**table)
     except ConfigError as error:
         raise error.renamed(f"{section}.{error.field}") from error
     except ValidationError as error:
-        # A key that is missing may be the one that is misspelt.
-        first = min(error.errors(), key=lambda each: each["type"] != "unexpected_keyword_argument")
+        first = error.errors()[0]
         name, value = str(first["loc"][0]), first["input"]
         requirement = first["msg"].removeprefix("Input should be ")
         if first["type"] == "missing":
             raise ConfigError(f"{section}.{name}", "given", None, is_missing=True) from error
-        if first["type"] == "unexpected_keyword_argument":
-            requirement = "one of " + ", ".join(field.name for field in dataclasses.fields(make))  # type: ignore[arg-type]
         raise ConfigError(f"{section}.{name}", requirement, value) from error
 
 

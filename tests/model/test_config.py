@@ -142,7 +142,9 @@ def test_linear_bias_of_earlier_releases_sets_both_biases(value: bool) -> None:
 
 
 def test_an_unknown_key_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"`n_head` must be one of .*num_heads.*, but is 'n_head' instead"):
+    with pytest.raises(
+        ConfigError, match=r"`n_head` must be one of num_heads \(the nearest name\), .*, but is 8 instead"
+    ):
         TransformerConfig.from_dict({**SIZES, "n_head": 8})
 
 

@@ -54,7 +54,11 @@ def test_every_setting_is_documented_and_nothing_else(cls: type) -> None:
     ("cls", "values", "message"),
     [
         (BatchConfig, "much", "`section` must be a table"),
-        (BatchConfig, {"max_token": 3}, r"`section\.max_token` must be one of max_tokens"),
+        (
+            BatchConfig,
+            {"max_token": 3},
+            r"`section\.max_token` must be one of max_tokens \(the nearest name\), ",
+        ),
         (CorpusConfig, {"path": "x"}, r"`section\.source_language` must be given"),
         (CorpusConfig, {"path": 3}, r"`section\.path` must be a valid string, but is 3"),
         (

@@ -167,8 +167,11 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TOML + "[netwrk]\n", "`netwrk` must be one of augmentation, batches, "),
-        (TOML.replace("model_dim", "model_dimm"), r"`network\.model_dimm` must be one of preset, "),
+        (TOML + "[netwrk]\n", r"`netwrk` must be one of network \(the nearest name\), corpora, "),
+        (
+            TOML.replace("model_dim", "model_dimm"),
+            r"`network\.model_dimm` must be one of model_dim \(the nearest name\), preset, ",
+        ),
         (TOML.replace("model_dim = 128", "pad_id = 7"), r"`network\.pad_id` must be one of preset, "),
         (TOML.replace("128", "30"), r"`network\.num_heads` must be a divisor of model_dim \(30\)"),
         (TOML.replace('"base"', '"huge"'), r"`network\.preset` must be one of base, "),
@@ -176,7 +179,10 @@ def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> No
         ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one, but is missing"),
         ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
         (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
-        (TOML.replace("path = ", "pth = "), r"`corpora\[0\]\.pth` must be one of path, "),
+        (
+            TOML.replace("path = ", "pth = "),
+            r"`corpora\[0\]\.pth` must be one of path \(the nearest name\), ",
+        ),
         (TOML.replace("text/train.tsv", ""), r"`corpora\[0\]\.path` must be the name of a file, but is ''"),
         (TOML.replace("[vocab", 'target_path = ""\n[vocab'), r"`corpora\[0\]\.target_path` must be the name"),
         (TOML.replace('"tokenizer"', '""'), r"`vocabulary\.reuse` must be the folder of a tokenizer"),
