@@ -18,9 +18,9 @@ from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
 from model.text.tokenizer import Tokenizer
 
-# What a checkpoint without self-test sentences translates first, and how many tokens of it at most.
-_TEXT: Final = "Congratulations, everything is ready."
-_LONGEST: Final = 16
+# What a checkpoint without self-test sentences translates first, and the most tokens of that translation.
+_TRIAL_TEXT: Final = "Congratulations, everything is ready."
+_MAX_TRIAL_TOKENS: Final = 16
 
 
 class Engine(Protocol):
@@ -167,14 +167,14 @@ class Backend(Protocol):
         """
 
     def load(self, model: Model) -> LoadedModel:
-        """Verifies all files of a listed checkpoint and loads it.
+        """Verify all files of a listed checkpoint and load it.
 
         Raises:
             TranslationError: If it is damaged, has changed since it was listed, or cannot be used here.
         """
 
     def verify(self, model: Model) -> None:
-        """Verifies all files of a loaded checkpoint again.
+        """Verify all files of a loaded checkpoint again.
 
         Raises:
             TranslationError: If one is damaged.
@@ -185,7 +185,7 @@ class Leases(Protocol):
     """Hands out models to requests; for the event loop only."""
 
     def lease(self, models: Collection[Model], deadline: float) -> AbstractAsyncContextManager[None]:
-        """Keeps models in memory for as long as the block lasts, and loads those that are not there.
+        """Keep models in memory for as long as the block lasts, and load those that are not there.
 
         A request that waits for one model must not hold a lease on another: it asks for all at once.
 
@@ -219,17 +219,17 @@ def load_verified(backend: Backend, model: Model) -> LoadedModel:
 
 def _try_out(model: Model, tokenizer: Tokenizer, engine: Engine) -> None:
     if not model.self_test:
-        _decode(engine, [_request(model, tokenizer)], tokenizer)
+        _decode(engine, [_trial_request(model, tokenizer)], tokenizer)
         return
     translations = _decode(engine, [each.request(tokenizer) for each in model.self_test], tokenizer)
     require_self_test(model.self_test, translations)
 
 
-def _request(model: Model, tokenizer: Tokenizer) -> DecodeRequest:
+def _trial_request(model: Model, tokenizer: Tokenizer) -> DecodeRequest:
     card = model.card
     source, target = card.pairs[0]
-    ids = tokenizer.encode(_TEXT, source_language=source, target_language=target)
-    length = min(_LONGEST, card.max_target_length)
+    ids = tokenizer.encode(_TRIAL_TEXT, source_language=source, target_language=target)
+    length = min(_MAX_TRIAL_TOKENS, card.max_target_length)
     options = dataclasses.replace(card.decoding, max_length=length, min_length=0, min_length_ratio=0.0)
     start_ids = tokenizer.target_prefix(source, target)
     return DecodeRequest(tuple(ids[-card.max_source_length :]), options, start_ids=start_ids)

@@ -39,7 +39,7 @@ def in_background(
             settle = partial(done.set_exception, failure)
         # The event loop may be closed by now.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_tell, done, settle, ended)
+            loop.call_soon_threadsafe(_finish, done, settle, ended)
 
     try:
         threading.Thread(target=run, name=name, daemon=True).start()
@@ -49,10 +49,10 @@ def in_background(
     return done
 
 
-def _tell(
-    future: asyncio.Future[Result], settle: Callable[[], None], ended: Callable[[], None] | None
+def _finish(
+    done: asyncio.Future[Result], settle: Callable[[], None], ended: Callable[[], None] | None
 ) -> None:
-    if not future.done():
+    if not done.done():
         settle()
     if ended is not None:
         ended()

@@ -32,7 +32,7 @@ from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 logger = logging.getLogger(__name__)
 
 _CPU_STATE_BYTES: Final = 2**28
-# A list of the free ones is in memory: of a tiny network, the bytes above would hold millions.
+# An engine lists its free slots; for a tiny network, _CPU_STATE_BYTES would allow millions of them.
 _MOST_CPU_KV_SLOTS: Final = 2**17
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
@@ -118,7 +118,7 @@ class EngineBackend:
         )
 
     def _read(self, model: Model, memory: SharedMemory | None) -> tuple[Sequence[EngineFactory], Tokenizer]:
-        """Verifies a listed checkpoint and reads it for each device; packed weights are not read."""
+        """Verify a listed checkpoint and read it for each device; packed weights are not read."""
         checkpoint = load_checkpoint(model.folder, with_weights=memory is None or not memory.is_packed)
         if checkpoint.checksum != model.checksum:
             raise ReplacedCheckpointError(f"checkpoint {model.folder} has changed since it was listed")

@@ -40,11 +40,11 @@ Outcome = list[Hypothesis] | TranslationError | ServiceError
 """What became of one sentence: its hypotheses, best first, or why it failed."""
 
 BACKOFF_SECONDS: Final = 30.0
-# How long one call of an engine takes. Long enough that Python's work between two calls counts little, short
-# enough for a sentence that arrives in the middle: interrupting the engine for each arrival costs more than
-# half as long again (docs/journal.md).
+# How long a call of an engine should take. Long enough that Python's work between two calls counts little,
+# short enough for a sentence that arrives in the middle: interrupting the engine for each arrival costs more
+# than half as long again (docs/journal.md).
 _CALL_SECONDS = 0.005
-_MAX_STEPS = 1000
+_MAX_STEPS_PER_CALL = 1000
 # By how much the priority of an engine's thread is lower than that of the event loop.
 _NICENESS = 5
 
@@ -147,7 +147,7 @@ class EngineBatch:
         # One of these made the engine raise; they are tried again in groups.
         self._suspects: dict[SentenceJob, DecodeRequest] = {}
         self._groups: list[list[SentenceJob]] = []
-        self._max_steps = 1
+        self._steps_per_call = 1
 
     @property
     def is_idle(self) -> bool:
@@ -166,7 +166,7 @@ class EngineBatch:
             # A sentence that starts again has the seed that it was given.
             sentence = self._engine.add(self._suspects.get(job, job.request))
         except Exception as fault:
-            self._clear(job)
+            self._forget(job)
             self._rejected.append((job, as_failure(fault)))
             return
         self._jobs[sentence] = job
@@ -176,7 +176,7 @@ class EngineBatch:
 
     def drop(self, job: SentenceJob) -> None:
         """Forget a sentence, wherever it is."""
-        self._clear(job)
+        self._forget(job)
         if not self._suspects:
             self._groups.clear()
         sentence = self._sentences.pop(job, None)
@@ -194,7 +194,7 @@ class EngineBatch:
         is_joining = self._engine.running < len(self._jobs)
         try:
             # A sentence that waits for the encoder must not wait for a whole call.
-            progress = self._engine.step(max_steps=1 if is_joining else self._max_steps)
+            progress = self._engine.step(max_steps=1 if is_joining else self._steps_per_call)
             finished += self._collect(progress)
             return StepResults(finished, self._growth(), progress)
         except DeviceLostError:
@@ -206,12 +206,13 @@ class EngineBatch:
     def _collect(self, progress: Progress) -> list[tuple[SentenceJob, Outcome]]:
         if progress.steps:
             step_seconds = sum(step.seconds for step in progress.steps) / len(progress.steps)
-            self._max_steps = min(max(int(_CALL_SECONDS / max(step_seconds, 1e-6)), 1), _MAX_STEPS)
+            steps = int(_CALL_SECONDS / max(step_seconds, 1e-6))
+            self._steps_per_call = min(max(steps, 1), _MAX_STEPS_PER_CALL)
         finished: list[tuple[SentenceJob, Outcome]] = []
         for sentence, result in progress.finished:
             job = self._jobs.pop(sentence)
             del self._sentences[job]
-            self._clear(job)
+            self._forget(job)
             finished.append((job, result))
         return finished
 
@@ -230,7 +231,7 @@ class EngineBatch:
             self._groups += [jobs[middle:], jobs[:middle]]
             return []
         for job in jobs:
-            self._clear(job)
+            self._forget(job)
         return [(job, as_failure(fault)) for job in jobs]
 
     def _cancel(self, sentence: Sentence) -> bool:
@@ -243,7 +244,7 @@ class EngineBatch:
         return True
 
     def _recall(self) -> list[SentenceJob]:
-        """Take all sentences back from the engine, to be added again."""
+        """Take all sentences back from the engine; they are suspects, and wait to be added again."""
         for sentence in self._jobs:
             self._cancel(sentence)
         jobs = list(self._sentences)
@@ -252,8 +253,8 @@ class EngineBatch:
         self._sentences.clear()
         return jobs
 
-    def _clear(self, job: SentenceJob) -> None:
-        """Suspect a sentence no longer, and report its growth no longer."""
+    def _forget(self, job: SentenceJob) -> None:
+        """Forget that a sentence is a suspect, and what was reported of its growth."""
         self._suspects.pop(job, None)
         self._num_shown.pop(job, None)
 

@@ -174,7 +174,7 @@ class _Waiter:
 
 
 class FairSemaphore:
-    """A number of permits, for which clients wait in a fair order; only the event loop uses it.
+    """Permits, for which clients wait in a fair order; only the event loop uses it.
 
     Args:
         count: Number of permits.
@@ -220,5 +220,6 @@ class FairSemaphore:
             if not waiter.turn.done():
                 waiter.turn.set_result(None)
                 return
-        # A waiter that was cancelled on its turn and the end of an iteration may both give back one permit.
+        # The start limiter gives back the permits of an iteration, and so may a waiter that was cancelled
+        # after it got one of them.
         self.free = min(self.free + 1, self._count)

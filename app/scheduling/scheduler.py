@@ -1,4 +1,4 @@
-"""④ The asynchronous face of the engines: submit sentences, await their hypotheses."""
+"""④ Queues the sentences of requests for the engines, and returns each request its hypotheses."""
 
 import asyncio
 import time
@@ -48,8 +48,9 @@ class PendingRequest:
 
     def __init__(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> None:
         self.jobs = jobs
-        self.done: asyncio.Future[list[list[Hypothesis]]] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         self._listener = listener
+        # Without the sentences that have failed.
         self._indices = {job: index for index, job in enumerate(jobs)}
         self._results: dict[SentenceJob, list[Hypothesis]] = {}
 
@@ -119,7 +120,7 @@ class Scheduler:
                 self._dispatcher,
                 on_taken=self._record_taken,
                 on_stepped=self._record_step,
-                on_device_lost=self._report_device,
+                on_device_lost=self._report_lost_device,
             )
             for index in range(workers)
         ]
@@ -266,13 +267,14 @@ class Scheduler:
                 self._is_resolve_due = True
                 self._loop.call_soon_threadsafe(self._resolve)
 
-    def _report_device(self, failure: Exception) -> None:
+    def _report_lost_device(self, failure: Exception) -> None:
         """Pass the loss of a device to the event loop; called by workers."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._on_device_lost, failure)
 
     def _require_time(self, client: str, deadline: float) -> None:
-        """The wait of one client is only added up if the whole queue might take too long."""
+        """Reject a request that has less than half of its predicted wait left."""
+        # The wait of one client is only added up if the whole queue might take too long.
         longest = (deadline - time.monotonic()) * _PREDICTION_MARGIN
         may_be_late = self._rate.predict(self._backlog.tokens.taken) > longest
         if may_be_late and self._rate.predict(self._dispatcher.tokens_before(client)) > longest:

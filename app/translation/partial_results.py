@@ -118,7 +118,7 @@ class _PartialJob:
         if not self.is_shown:
             return []
         texts = self._certain(self._hop)
-        return _runs(self._passages, texts, is_whole=self.is_finished and not is_last)
+        return _rebuilt_runs(self._passages, texts, is_whole=self.is_finished and not is_last)
 
     def _certain(self, hop: Hop) -> list[str]:
         tokenizer, target = hop.model.tokenizer, hop.pair[1]
@@ -132,8 +132,16 @@ class _PartialJob:
         return [*self._texts, text] if text else self._texts
 
 
-def _runs(passages: Sequence[DocumentTranslation], texts: Sequence[str], *, is_whole: bool) -> list[str]:
-    """The runs up to the end of the last of their first sentences, of which these are the translations."""
+def _rebuilt_runs(
+    passages: Sequence[DocumentTranslation], texts: Sequence[str], *, is_whole: bool
+) -> list[str]:
+    """Returns the runs of a job up to the end of what is certain.
+
+    Args:
+        passages: The runs as they were read.
+        texts: The certain translations of their first sentences.
+        is_whole: Whether those are all of their sentences.
+    """
     remaining = iter(texts)
     runs: list[str] = []
     num_remaining = len(texts)
@@ -143,11 +151,11 @@ def _runs(passages: Sequence[DocumentTranslation], texts: Sequence[str], *, is_w
         count = min(num_remaining, len(passage.requests))
         num_remaining -= count
         is_last = num_remaining == 0 and not is_whole
-        runs.append(_run(passage, list(islice(remaining, count)), is_last=is_last))
+        runs.append(_rebuilt_run(passage, list(islice(remaining, count)), is_last=is_last))
     return runs
 
 
-def _run(passage: DocumentTranslation, texts: Sequence[str], *, is_last: bool) -> str:
+def _rebuilt_run(passage: DocumentTranslation, texts: Sequence[str], *, is_last: bool) -> str:
     document = passage.document
     if not passage.requests:
         return document.rebuild(document.sentences)

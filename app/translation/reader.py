@@ -70,7 +70,7 @@ class Reader:
         return [self._plan_text(request, text, field) for text, field in texts]
 
     def read(self, jobs: Sequence[TextJob]) -> float:
-        """Tokenises texts for their next hop, whose checkpoint must be loaded.
+        """Tokenise texts for their next hop, whose checkpoint must be loaded.
 
         Returns:
             How many seconds of that it took to encode their sentences.

@@ -1,4 +1,11 @@
-"""① … ⑨ A translation request, its texts on their way through the decoder, and its answers; without HTTP."""
+"""① … ⑨ A translation request, its texts while they are translated, and its answers; without HTTP.
+
+TranslationRequest   texts of one client
+Text                 one of them: runs of text, and the markup between these
+TextJob              the part of a text in one language, often all of it; it has a route of hops
+DocumentTranslation  a passage: one run of the job, read for its next hop, as sentences and gaps
+DecodeRequest        one sentence, which the scheduler gets
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +102,7 @@ class Answer:
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class TextJob:
-    """A text, or its part in one language, on its way; `read` and `advance` take it along its route.
+    """The part of a text in one language; `read` begins a hop of its route, and `advance` ends the hop.
 
     Attributes:
         request: The request that it belongs to.
@@ -124,7 +131,7 @@ class TextJob:
     done: tuple[Sequence[SentenceTranslation], ...] = ()
 
     def read(self) -> None:
-        """Tokenises its texts for the next hop.
+        """Tokenise its runs for the next hop.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than the checkpoint reads.
@@ -157,7 +164,7 @@ class TextJob:
         return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
     def advance(self, sentences: Sequence[SentenceTranslation]) -> None:
-        """Goes one hop further, so that it can be read for the hop after it.
+        """Replace the runs by their translations; the hop after this one may be read then.
 
         Args:
             sentences: The translations of its sentences on the next hop.

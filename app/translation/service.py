@@ -1,4 +1,4 @@
-"""② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers.
+"""② … ⑧ Translates a request: reads its texts, has them decoded hop by hop, and builds the answers.
 
 A sentence whose translation looks broken is decoded a second time, if time and queue capacity allow it.
 """
@@ -131,7 +131,14 @@ class TranslationService:
         jobs: Sequence[TextJob],
         partial_results: PartialResults | None,
     ) -> None:
-        """Take those jobs of texts that have a hop to go one hop further; its checkpoints are loaded."""
+        """Take jobs one hop further, for which the caller holds a lease on the checkpoints.
+
+        Args:
+            request: The request.
+            texts: All of its texts.
+            jobs: Those of their jobs that have a hop to go.
+            partial_results: Kept up to date while the translations grow.
+        """
         timings, client, size = current(), request.client, request.num_characters
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
