@@ -8,16 +8,16 @@ has no translation. Texts with placeholders, markup or addresses are left out. O
 to `dev-test.tsv.gz`, which no training reads, the rest to `train.tsv.gz`.
 """
 
-import gettext
 import gzip
-import io
 import json
 import re
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO, Any, cast
 
 import click
 
@@ -39,7 +39,7 @@ _COMPONENT = re.compile(r"(homeassistant/components/\w+/translations/)([\w-]+)(\
 _CLDR = re.compile(
     r"(package/(?:main|annotations)/)([\w-]+)(/(?:annotations|languages|territories|units)\.json)"
 )
-_UNWANTED = re.compile(r"[{}<>\[\]%`|\\\n\t_=#@]|https?:|\w\.\w|^\W*$|--")
+_UNWANTED = re.compile(r"[{}<>\[\]%`|\\\x00-\x1f_=#@]|https?:|\w\.\w|^\W*$|--")
 _MOST_CHARACTERS = 240
 
 
@@ -50,7 +50,9 @@ def read_package(file: Path) -> Iterator[_Texts]:
             yield from _groups(wheel.namelist(), wheel.read)
     else:
         with tarfile.open(file) as archive:
-            yield from _groups(archive.getnames(), lambda name: archive.extractfile(name).read())
+            yield from _groups(
+                archive.getnames(), lambda name: cast(IO[bytes], archive.extractfile(name)).read()
+            )
 
 
 def rows(texts: _Texts) -> Iterator[list[str]]:
@@ -72,7 +74,7 @@ def _groups(names: list[str], read: _Member) -> Iterator[_Texts]:
     for name in names:
         for pattern in (_CATALOG, _FRONTEND, _COMPONENT, _CLDR):
             if found := pattern.fullmatch(name):
-                rest = re.sub(r"-[0-9a-f]{32}", "", found[1] + "*" + found[3])
+                rest = re.sub(r"-[0-9a-f]{32}", "", f"{found[1]}*{found[3]}")  # without a checksum
                 groups.setdefault(rest, {})[found[2]] = name
     for rest, by_tag in sorted(groups.items()):
         texts: _Texts = {}
@@ -101,14 +103,17 @@ def _texts(name: str, read: _Member) -> Iterator[tuple[str, str]]:
 
 
 def _catalog(content: bytes) -> Iterator[tuple[str, str]]:
-    """The messages of a compiled catalogue of gettext, without those with a plural or a context."""
-    catalog = gettext.GNUTranslations(io.BytesIO(content))
-    for key, text in vars(catalog)["_catalog"].items():
-        if isinstance(key, str) and key and "\x04" not in key:
-            yield key, text
+    """The messages of a compiled catalogue, whose format the manual of GNU gettext describes (MO files)."""
+    count, keys, texts = struct.unpack_from("<3I", content, 8)
+
+    def string(table: int, number: int) -> str:
+        length, start = struct.unpack_from("<2I", content, table + 8 * number)
+        return content[start : start + length].decode()
+
+    return ((string(keys, number), string(texts, number)) for number in range(count))
 
 
-def _leaves(content: dict, path: str = "") -> Iterator[tuple[str, str]]:
+def _leaves(content: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{path}{key}.")
@@ -116,7 +121,7 @@ def _leaves(content: dict, path: str = "") -> Iterator[tuple[str, str]]:
             yield f"{path}{key}", value
 
 
-def _locale(locale: dict) -> Iterator[tuple[str, str]]:
+def _locale(locale: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The names of languages and territories, and amounts of units in words."""
     for kind, names in locale.get("localeDisplayNames", {}).items():
         for key, name in names.items():
@@ -125,10 +130,8 @@ def _locale(locale: dict) -> Iterator[tuple[str, str]]:
     for number, (unit, forms) in enumerate(locale.get("units", {}).get("long", {}).items()):
         if "displayName" in forms:
             yield unit, forms["displayName"]
-            yield (
-                f"{unit} amount",
-                forms.get("unitPattern-count-other", "").replace("{0}", str(2 + number % 98)),
-            )
+            pattern = forms.get("unitPattern-count-other", "")
+            yield f"{unit} amount", pattern.replace("{0}", str(2 + number % 98))
 
 
 def is_test(line: str) -> bool:
