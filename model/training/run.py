@@ -17,6 +17,7 @@ from model.config import ONLY_FOR_TRAINING, TransformerConfig
 from model.errors import ConfigError, DivergenceError, TrainingError
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
+from model.training.config_sections import Precision
 from model.training.data.augmentation.piece_dropout import PieceDropouts
 from model.training.data.batches import BatchStream
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
@@ -234,6 +235,8 @@ def _assembled(
         device=device,
     )
     peak = measured_peak(device, config.run.precision)
+    if config.run.precision != "float32":
+        _warn_of_slow_products(config.run.precision, measured_peak(device, "float32") / peak)
     logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
     if not resuming:
         _log_expected_time(config, data, network, batches, peak * world.size)
@@ -265,6 +268,16 @@ def _assembled(
         writer=writer,
         lock=lock,
     )
+
+
+def _warn_of_slow_products(precision: Precision, times: float) -> None:
+    if times > 1.5:  # a measurement next to other work may be off by less
+        logger.warning(
+            "run.precision %s: matrix products take %.0f times as long as in float32 on this processor; "
+            "float32 trains faster here",
+            precision,
+            times,
+        )
 
 
 def _log_expected_time(

@@ -259,6 +259,22 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(("peak", "is_slow"), [(2e9, True), (20e9, False)])
+def test_a_precision_that_the_processor_multiplies_slowly_is_warned_of(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    peak: float,
+    is_slow: bool,
+) -> None:
+    peaks = {"float32": 24e9, "bfloat16": peak}
+    monkeypatch.setattr("model.training.run.measured_peak", lambda _, precision: peaks[precision])
+    config = tiny_run(tmp_path, run={"precision": "bfloat16", "max_steps": 1})
+    assert open_run(config).run() == "max_steps"
+    warning = "run.precision bfloat16: matrix products take 12 times as long as in float32 on this processor"
+    assert (warning in caplog.text) == is_slow
+
+
 def test_an_interrupted_run_writes_no_report_and_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
