@@ -406,6 +406,8 @@ def variable(field: str) -> str:
 _OTHER_VARIABLES = tuple(
     ENV_PREFIX + name for name in ("NATIVE", "TRACEBACK", "MEMORY", "TEST_SENTENCES", "WRITE_GOLDEN")
 )
+# Other separators, as in DRAGOMAN-PORT, are mistakes that would leave a setting out.
+_LIKE_ENV_PREFIX = r"DRAGOMAN[_.-]"
 # Kubernetes describes services whose name begins with `dragoman` to every pod beside them.
 _SERVICE_LINK = re.compile(
     ENV_PREFIX + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -414,7 +416,7 @@ _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.+")
 
 
 def unknown_variable(variables: Mapping[str, str | None]) -> tuple[str, str] | None:
-    """Returns the first variable DRAGOMAN_* that does not exist, and the existing one with the nearest name.
+    """Returns the first variable DRAGOMAN_* or DRAGOMAN-* that does not exist, and the nearest name of one.
 
     Args:
         variables: Names and values of the environment or of a file; the case of names is ignored.
@@ -425,7 +427,7 @@ def unknown_variable(variables: Mapping[str, str | None]) -> tuple[str, str] | N
     known = [*map(variable, Settings.model_fields), *_OTHER_VARIABLES]
     for given, value in variables.items():
         name = given.upper()
-        if not name.startswith(ENV_PREFIX) or name in known or _SERVICE_LINK.fullmatch(name):
+        if not re.match(_LIKE_ENV_PREFIX, name) or name in known or _SERVICE_LINK.fullmatch(name):
             continue
         if not (name.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value or "")):
             return given, get_close_matches(name, known, n=1, cutoff=0)[0]

@@ -84,6 +84,12 @@ def test_an_unknown_variable_stops_the_start_with_the_nearest_name(
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, line)
 
 
+@pytest.mark.parametrize("name", ["DRAGOMAN-MAX-ITEMS", "dragoman-max_items", "DRAGOMAN.MAX.ITEMS"])
+def test_a_name_with_other_separators_is_unknown(name: str) -> None:
+    assert unknown_variable({name: "1"}) == (name, "DRAGOMAN_MAX_ITEMS")
+    assert unknown_variable({f"MY-{name}": "1"}) is None
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
