@@ -64,7 +64,7 @@ class SuggestRequest(RequestFields):
 
     q: str = Field(min_length=1, description="The text")
     s: str = Field(min_length=1, description="The suggested translation")
-    source: Code = Field(description="Language code of the text")
+    source: Code = Field(description="Language code of the text, or `auto`, which is kept as it is")
     target: Code = Field(description="Language code of the translation")
 
 
@@ -103,7 +103,9 @@ async def suggest(request: Request) -> Suggested:
         raise RequestError("suggestions_disabled", "this service keeps no suggestions (SUGGESTIONS_FILE)")
     body, catalogue = received.body, context.service.catalogue
     check_lengths([("s", body.s)], context.settings.max_chars)
-    source, target = catalogue.language("source", body.source), catalogue.language("target", body.target)
+    # LibreTranslate's page sends what its user chose.
+    source = "auto" if body.source.lower() == "auto" else catalogue.language("source", body.source)
+    target = catalogue.language("target", body.target)
     line = json.dumps({"q": body.q, "s": body.s, "source": source, "target": target}, ensure_ascii=False)
     await in_background(lambda: _append(path, f"{line}\n".encode()))
     return Suggested(success=True)

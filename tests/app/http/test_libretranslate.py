@@ -37,7 +37,8 @@ async def test_suggestions_are_refused_by_default(client: httpx.AsyncClient) -> 
 async def test_suggestions_are_kept_in_a_private_file(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "suggestions.jsonl"
     async with serve(suggestions_file=path, max_chars=20) as client:
-        for body in (SUGGESTION, SUGGESTION | {"s": 'une\n"é"', "target": "FR"}):
+        others = {"s": 'une\n"é"', "target": "FR"}, {"source": "Auto"}
+        for body in (SUGGESTION, *(SUGGESTION | other for other in others)):
             assert (await client.post("/suggest", json=body)).json() == {"success": True}
         assert (await client.post("/suggest", json=SUGGESTION | {"target": "xx"})).status_code == 400
         assert (await client.post("/suggest", json=SUGGESTION | {"s": "a" * 21})).status_code == 413
@@ -45,7 +46,7 @@ async def test_suggestions_are_kept_in_a_private_file(serve: Serve, tmp_path: Pa
             empty = await client.post("/suggest", json=SUGGESTION | {field: ""})
             assert (empty.status_code, empty.json()["field"]) == (422, field)
     kept = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert kept == [SUGGESTION, SUGGESTION | {"s": 'une\n"é"'}]
+    assert kept == [SUGGESTION, SUGGESTION | {"s": 'une\n"é"'}, SUGGESTION | {"source": "auto"}]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
