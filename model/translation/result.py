@@ -10,9 +10,10 @@ from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
-from model.text.tags import Side, set_tags, without_tags
+from model.text.tags import without_tags
 from model.text.tokenizer import Tokenizer
 from model.translation.quality_checks import Kind, diagnose, repeats_itself
+from model.translation.tag_placement import Side, set_tags
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import pytest
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
-from model.text.tags import closing_tag, opening_tag, set_tags, without_tags
+from model.text.tags import closing_tag, opening_tag, without_tags
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation, better_of, second_request
+from model.translation.tag_placement import set_tags
 
 
 @pytest.fixture(scope="module")
