@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from app.background import in_background
-from app.cluster.messages import Cluster, ReplicaLostError, portable
+from app.cluster.messages import Cluster, ReplicaLostError, portable_scope
 from app.errors import NotReadyError
 from app.http import errors
 from app.http.body import read_bytes
@@ -103,12 +103,12 @@ class Front:
         began, wait = time.monotonic(), _FIRST_WAIT_SECONDS
         is_file = request.url.path.startswith(FILE_PATHS)
         replicas = cluster.files if is_file else cluster.translation
-        model = _model(body) if self._places_models and not is_file else ""
+        model_key = _model_key(body) if self._places_models and not is_file else ""
         while True:
             waited = time.monotonic() - began
-            scope = portable(request.scope, request.state.request_id, waited)
+            scope = portable_scope(request.scope, request.state.request_id, waited)
             try:
-                async with aclosing(replicas.respond(scope, body, model)) as messages:
+                async with aclosing(replicas.respond(scope, body, model_key)) as messages:
                     await answer.relay(messages)
                 return
             except ReplicaLostError:
@@ -154,8 +154,8 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": event, "more_body": False})
 
 
-def _model(body: bytes) -> str:
-    """Returns the languages that a request names, or its model; empty if it names none."""
+def _model_key(body: bytes) -> str:
+    """Returns the model and languages that a request names, joined; empty if it names none."""
     try:
         fields = json.loads(body)
     except ValueError:

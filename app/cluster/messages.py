@@ -46,13 +46,14 @@ class Cluster(Protocol):
 class Replicas(Protocol):
     """Replicas that can all answer the same requests."""
 
-    def respond(self, scope: Scope, body: bytes, model: str) -> AsyncGenerator[Message, None]:
+    def respond(self, scope: Scope, body: bytes, model_key: str) -> AsyncGenerator[Message, None]:
         """Yields the ASGI messages of the answer; closing the iterator cancels the request.
 
         Args:
-            scope: The request, as `portable` returns it.
+            scope: The request, as `portable_scope` returns it.
             body: Its whole body.
-            model: The model that it needs, to find a replica that has it in memory; empty if that is unknown.
+            model_key: The same for requests that need the same models, so that they go to replicas that have
+                these in memory; empty if that is unknown.
 
         Raises:
             ReplicaLostError: If the replica has ended before the last message.
@@ -63,7 +64,7 @@ class ReplicaLostError(Exception):
     """A replica has ended, or there is none; another one may answer the same request."""
 
 
-def portable(scope: Scope, request_id: str, waited: float) -> Scope:
+def portable_scope(scope: Scope, request_id: str, waited: float) -> Scope:
     """Returns what a replica needs of a request.
 
     Args:
@@ -79,12 +80,12 @@ def portable(scope: Scope, request_id: str, waited: float) -> Scope:
     }
 
 
-async def answer(app: ASGIApp, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
+async def answer_messages(app: ASGIApp, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
     """Yields the messages of an application's answer; closing the generator tells it that the client left.
 
     Args:
         app: The application.
-        scope: The request, as `portable` returns it.
+        scope: The request, as `portable_scope` returns it.
         body: Its whole body.
     """
     messages: asyncio.Queue[Message | None] = asyncio.Queue()

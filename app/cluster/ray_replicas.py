@@ -31,11 +31,11 @@ class RayReplicas:
 
     def __init__(self, application: str) -> None:
         handle = serve.get_app_handle(application).options(stream=True, method_name="respond")
-        self._with_model = lru_cache(maxsize=1024)(partial(_with_model, handle))
+        self._for_model = lru_cache(maxsize=1024)(partial(_for_model, handle))
 
-    async def respond(self, scope: Scope, body: bytes, model: str) -> AsyncGenerator[Message, None]:
+    async def respond(self, scope: Scope, body: bytes, model_key: str) -> AsyncGenerator[Message, None]:
         """See Replicas."""
-        response = self._with_model(model).remote(scope, body)
+        response = self._for_model(model_key).remote(scope, body)
         is_complete = False
         try:
             async for message in response:
@@ -54,8 +54,8 @@ class RayReplicas:
                 response.cancel()
 
 
-def _with_model(handle: DeploymentHandle, model: str) -> DeploymentHandle:
-    return handle.options(multiplexed_model_id=model) if model else handle
+def _for_model(handle: DeploymentHandle, model_key: str) -> DeploymentHandle:
+    return handle.options(multiplexed_model_id=model_key) if model_key else handle
 
 
 class RayCluster:

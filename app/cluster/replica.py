@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from app.backend import Backend
 from app.cluster.autoscaling import QUEUED_TOKENS
-from app.cluster.messages import answer
+from app.cluster.messages import answer_messages
 from app.cluster.ray_replicas import board
 from app.lifecycle.engine_backend import EngineBackend
 from app.main import create_app
@@ -57,16 +57,16 @@ class Replica:
 
     async def respond(self, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
         """Answer one request; yields the messages of its answer."""
-        if model := serve.get_multiplexed_model_id():
-            await self._hold(model)
-        async with aclosing(answer(self._app, scope, body)) as messages:
+        if model_key := serve.get_multiplexed_model_id():
+            await self._hold(model_key)
+        async with aclosing(answer_messages(self._app, scope, body)) as messages:
             async for message in messages:
                 yield message
 
     @serve.multiplexed(max_num_models_per_replica=-1)
-    async def _hold(self, model: str) -> str:
-        """Tell Ray that this replica has loaded a model, so that later requests for it come here."""
-        return model
+    async def _hold(self, model_key: str) -> str:
+        """Tell Ray that this replica has the models of a key, so that later requests of the key come here."""
+        return model_key
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns what the autoscaling policy reads: source tokens in the queue, times the beam size."""

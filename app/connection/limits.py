@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from app.connection.protocol import Protocol
 
-# Connections above the limit that are told about it; further ones are closed without an answer.
-_NUM_TOLD: Final = 16
-
+# Connections above the limit that get a 503; further ones are closed without an answer.
+_NUM_ANSWERED: Final = 16
 _LEAST_BYTES: Final = 16 * 1024
 
 
@@ -21,20 +20,20 @@ class ConnectionLimit:
 
     Args:
         limit: Highest number of connections.
-        closed: Is called when one is closed.
+        on_closed: Called when one is closed.
     """
 
-    def __init__(self, limit: int, closed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limit: int, on_closed: Callable[[], None] = lambda: None) -> None:
         self._limit = limit
-        self._closed = closed
+        self._on_closed = on_closed
         self._num_open = 0
         # Since when each has been idle, seconds of the monotonic clock; the longest idle comes first.
         self._idle: dict[Protocol, float] = {}
 
     @property
     def is_overrun(self) -> bool:
-        """Returns whether there are too many connections even to tell each of them."""
-        return self._num_open > self._limit + _NUM_TOLD
+        """Returns whether there are too many connections even to answer each of them."""
+        return self._num_open > self._limit + _NUM_ANSWERED
 
     def open(self, client: "Protocol") -> bool:
         """Count a new connection, which has to call `close` in any case; an idle one may be closed for it.
@@ -74,7 +73,7 @@ class ConnectionLimit:
         """Record that a connection is closed."""
         self.set_busy(client)
         self._num_open -= 1
-        self._closed()
+        self._on_closed()
 
 
 class MinRateTimeout:

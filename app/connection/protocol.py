@@ -36,8 +36,8 @@ from app.telemetry.logs import new_request_id
 
 logger = logging.getLogger(__name__)
 
-# Longest time in which too little of a request arrives, or too little of an answer is read.
-_SECONDS: Final = 6.0
+# Seconds in which at least 16 KiB of a request must arrive, or of an answer must be read.
+_MIN_RATE_SECONDS: Final = 6.0
 # How long, and for how many bytes, a client that was answered early may go on sending. Closing at once would
 # make the kernel reset the connection, which can destroy the answer.
 _LINGER_SECONDS: Final = 2.0
@@ -95,11 +95,11 @@ class Protocol(asyncio.Protocol):
         self._is_reading = True
         self.unread: asyncio.Event | None = None
         self._receiving = MinRateTimeout(
-            self._loop, _SECONDS, moved=lambda: self._num_received, expire=lambda: self._reject(408)
+            self._loop, _MIN_RATE_SECONDS, moved=lambda: self._num_received, expire=lambda: self._reject(408)
         )
         self._sending = MinRateTimeout(
             self._loop,
-            _SECONDS,
+            _MIN_RATE_SECONDS,
             moved=lambda: -self._transport.get_write_buffer_size(),
             expire=lambda: self._transport.abort(),
         )
@@ -108,7 +108,7 @@ class Protocol(asyncio.Protocol):
     # Called by the transport and by the server
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Count the connection, and refuse it if there are too many."""
         # So that `pause_writing` means: the client has not read everything.
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
@@ -121,7 +121,7 @@ class Protocol(asyncio.Protocol):
                 self._reject(503)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Have the work for an unanswered request cancelled, and free the connection."""
         self._server_state.connections.discard(self)
         self._limit.close(self)
         self._receiving.stop()
@@ -148,12 +148,12 @@ class Protocol(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Give the client time to read."""
+        """Hold the answer back until the client has read what was sent, which it must do in time."""
         self.unread = asyncio.Event()
         self._sending.start()
 
     def resume_writing(self) -> None:
-        """Go on: the client has read everything."""
+        """Let the answer go on: the client has read everything."""
         self._sending.stop()
         if self.unread is not None:
             self.unread.set()
@@ -173,6 +173,7 @@ class Protocol(asyncio.Protocol):
     # From bytes to requests
 
     def _expect_request(self) -> None:
+        """Forget the framing of the last request."""
         self._framing = Framing()
         self._overload: OverloadedError | None = None
 

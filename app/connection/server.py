@@ -59,8 +59,8 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self._context: Context = app.state.context
         self._process = self._context.process
-        closed = (lambda: None) if self._process is None else self._process.close_connection
-        self._limit = ConnectionLimit(claim_descriptors(), closed)
+        on_closed = (lambda: None) if self._process is None else self._process.close_connection
+        self._limit = ConnectionLimit(claim_descriptors(), on_closed)
         super().__init__(_config(app, settings, self._limit))
         self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
         self._is_reload_due = False

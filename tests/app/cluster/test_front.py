@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.types import Message, Scope
 
 from app.cluster.front import create_front
-from app.cluster.messages import ReplicaLostError, answer
+from app.cluster.messages import ReplicaLostError, answer_messages
 from app.main import create_app
 from app.settings import Settings
 from tests.app.conftest import client_of, serving, until
@@ -35,11 +35,11 @@ class InMemoryReplicas:
         self.scopes: list[Scope] = []
         self.models: list[str] = []
 
-    async def respond(self, scope: Scope, body: bytes, model: str) -> AsyncGenerator[Message, None]:
+    async def respond(self, scope: Scope, body: bytes, model_key: str) -> AsyncGenerator[Message, None]:
         self.scopes.append(scope)
-        self.models.append(model)
+        self.models.append(model_key)
         left = self.losses.pop(0) if self.losses else None
-        async with aclosing(answer(self.app, scope, body)) as messages:
+        async with aclosing(answer_messages(self.app, scope, body)) as messages:
             async for message in messages:
                 if left == 0:
                     raise ReplicaLostError
