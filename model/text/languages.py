@@ -84,6 +84,7 @@ UNSPACED = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def canonical_code(code: str) -> str:
     """Returns the bare language code: `EN`, `en-GB` → `en`; `zh-Hans`, `cmn` → `zh`; `fra` → `fr`."""
     language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
