@@ -11,7 +11,8 @@ from app.backend import Model
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.backlog import Backlog, SentenceJob
 from app.scheduling.dispatcher import Dispatcher
-from app.scheduling.engine_worker import EngineWorker, Outcome, StepResults, failure_reason
+from app.scheduling.engine_batch import Outcome, StepResults, failure_reason
+from app.scheduling.engine_worker import EngineWorker
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from model.decode_request import DecodeRequest, Hypothesis

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from app.lifecycle.engine_backend import EngineBackend
-from app.scheduling import engine_worker
+from app.scheduling import engine_batch
 from app.scheduling.backlog import SentenceJob
-from app.scheduling.engine_worker import EngineBatch
+from app.scheduling.engine_batch import EngineBatch
 from app.settings import Settings
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.runner import Result
@@ -141,7 +141,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
-    monkeypatch.setattr(engine_worker, "_CALL_SECONDS", 0)
+    monkeypatch.setattr(engine_batch, "_CALL_SECONDS", 0)
     backend = EngineBackend(Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1))
     (model,) = backend.list_models()
     model.loaded = backend.load(model)
