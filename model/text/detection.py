@@ -1,8 +1,7 @@
 """① Detects among the languages of the loaded checkpoints: by letters, common words and scripts. No torch.
 
-Letter statistics of five letters say little: `Hello` looks Spanish, `Merci` too. Each language of a list of
-common words gives a word the probability that Zipf's law gives its rank, 1 / (rank + 2.7) (Mandelbrot 1953);
-other words get less than the rarest of the list.
+Letter statistics of five letters say little: `Hello` looks Spanish, `Merci` too. Therefore common words count
+as well.
 """
 
 import logging
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.text.common_words import reweighted
 from model.text.kept_strings import without_kept_strings
 from model.text.languages import canonical_code
+from model.text.neighbour_languages import LONGEST_NGRAM, NeighbourDetector, lingua_code
 from model.text.normalisation import clean
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LINGUA_CODES = {"no": "nb"}
 _OWN_SCRIPTS = {
     "am": "\u1200-\u139f", "bo": "\u0f00-\u0fff", "dv": "\u0780-\u07bf", "km": "\u1780-\u17ff",
     "kn": "\u0c80-\u0cff", "lo": "\u0e80-\u0eff", "ml": "\u0d00-\u0d7f", "my": "\u1000-\u109f",
@@ -39,26 +38,14 @@ _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc]")
 _KANA_OR_HAN = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\] ]*\Z")
-_STRANGE_LETTER = re.compile("(?![àâæáçéèêëíîïñóôœöùúûüÿä÷])[à-ɏḁ-ỿ]")
-"""A small letter of other languages in Latin script that English, French, German and Spanish lack."""
 
 _SAMPLE_CHARACTERS = 2000
 """Characters that are examined, from the first letter on."""
-_WORD_SAMPLE_CHARACTERS = 200
-"""Characters whose words count; letter statistics decide longer texts by themselves."""
 _SAMPLE_PAIRS = 200
 """Lines of two columns that are examined."""
 
-# lingua's statistics.
-_MOST_IN_ALL_LENGTHS = 20  # languages whose n-grams of all lengths are loaded
-_LONGEST_NGRAM = "congr"  # letters that load the statistics; as many as the longest n-grams have
-
-# Common words: probabilities by rank in a list, and of words that it lacks.
-_COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
-_RANK_SHIFT = 2.7
-_UNLISTED_PROBABILITY = 1e-5
+_MOST_IN_ALL_LENGTHS = 20
+"""Languages whose n-grams of all lengths are loaded."""
 
 # Which languages are likelier in advance.
 _AMBIGUOUS_CHARACTERS = 20  # length up to which a text can be in several languages
@@ -69,17 +56,6 @@ _MOST_WRITTEN = ("hi", "ru")  # in scripts whose languages are hard to tell apar
 # the nats of evidence that a sentence gives for each letter and at most, as the confidences are too high.
 _LOG_CHANGE = math.log(0.02)
 _EVIDENCE_OF_A_LETTER, _MOST_EVIDENCE = 1.0, 30.0
-
-# Neighbours: languages in Latin letters that no checkpoint reads. The evidence for one, in nats, by logistic
-# regression on 7,000 texts: for a nat of likeness by trigrams, a common word of the likeliest loaded
-# language, another word, a nat of rarity in that language of a word that is common in the neighbour, and for
-# a foreign letter, which says less in what may be a name at the beginning.
-_NEIGHBOUR_WORDS_FILE = Path(__file__).with_name("neighbour_words.txt")
-_BY_LIKENESS, _BY_KNOWN, _BY_UNKNOWN, _BY_RARITY, _BIAS = 0.3, -1.5, -0.4, 0.35, -1.1
-_BY_LETTER, _BY_NAME = 6.0, 1.5
-_MOST_LIKENESS = 8.0
-_LEAST_LIKELY = 1e-9  # probability by trigrams
-_RAREST = 8.0  # nats of a word that is no common one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +104,7 @@ class LanguageDetector:
         """
         self.codes = tuple(dict.fromkeys(codes))
         self.is_loaded = False
+        self._neighbours = NeighbourDetector(self.codes)
 
     def load(self) -> None:
         """Loads the statistics of languages in Latin letters in pieces of a tenth of a second.
@@ -137,8 +114,8 @@ class LanguageDetector:
         languages = list(self._code_of)
         for pair in pairwise(languages):
             detector = self._built(pair)
-            for length in range(1, len(_LONGEST_NGRAM) + 1):
-                detector.compute_language_confidence_values(_LONGEST_NGRAM[:length])
+            for length in range(1, len(LONGEST_NGRAM) + 1):
+                detector.compute_language_confidence_values(LONGEST_NGRAM[:length])
         self.is_loaded = True
 
     def detect(self, text: str, reader: Sequence[str] = ()) -> list[Detection]:
@@ -173,8 +150,10 @@ class LanguageDetector:
         if self._knows_scripts and not any(confidences.values()) and _SYLLABLE.search(sample):
             return [_foreign_language(sample), *detections]
         detections.sort(key=lambda detection: -detection.confidence)
-        if detections and (other := self._neighbour(sample, detections[0].language)):
-            return [other, *(Detection(language=each.language, confidence=0.0) for each in detections)]
+        if detections and (neighbour := self._neighbours.detect(sample, detections[0].language)):
+            language, confidence = neighbour
+            first = Detection(language=language, confidence=confidence)
+            return [first, *(Detection(language=each.language, confidence=0.0) for each in detections)]
         return detections
 
     def detect_each(self, sentences: Sequence[str], main: str, codes: Collection[str]) -> list[str]:
@@ -224,94 +203,13 @@ class LanguageDetector:
         found = {self._code_of[value.language]: value.value for value in values}
         return reweighted(text, found) if any(found.values()) else found
 
-    def _neighbour(self, text: str, likeliest: str) -> Detection | None:
-        """Returns the language in Latin letters that a text is in if it is none of the detector's.
-
-        Args:
-            text: Any text.
-            likeliest: The likeliest of the detector's languages.
-        """
-        ranks = _ranks().get(canonical_code(likeliest))
-        words = _words_but_names(text)
-        if ranks is None or max(map(len, words), default=0) < 3:
-            return None
-        num_known = sum(_is_known(word, ranks) for word in words)
-        # A capital may begin a name, whose letters say little: São Paulo; Dvořák wrote nine symphonies.
-        capitals = int(text[:1].isupper() and not text.isupper())
-        has_letter = _STRANGE_LETTER.search(" ".join(words[capitals:])) is not None
-        is_sentence = len(words) > 1 and _SENTENCE_END.search(text) is not None
-        rarities = self._rarities(words, ranks)
-        may_have_letter = is_sentence and _STRANGE_LETTER.search(words[0]) is not None
-        # One word is known as one of any language; in several, a name may be the only other one.
-        num_common = num_known + may_have_letter if len(words) > 1 else int(self._is_common(words[0]))
-        if not has_letter and (num_common == len(words) or not (rarities or is_sentence)):
-            return None
-        evidence = _BIAS + _BY_KNOWN * num_known + _BY_UNKNOWN * (len(words) - num_known)
-        evidence += _BY_LETTER if has_letter else _BY_NAME * may_have_letter
-        highest = _BY_RARITY * max(rarities.values(), default=0.0) + _BY_LIKENESS * _MOST_LIKENESS
-        if evidence + highest <= 0:
-            return None
-        likeness = self._likeness(" ".join(words[1:]) if may_have_letter and not has_letter else text)
-        scores = {
-            code: _BY_LIKENESS * nats + _BY_RARITY * rarities.get(code, 0.0)
-            for code, nats in likeness.items()
-        }
-        language = max(scores, key=scores.__getitem__, default=None)
-        if language is None or evidence + scores[language] <= 0:
-            return None
-        return Detection(language=language, confidence=1 / (1 + math.exp(-evidence - scores[language])))
-
-    def _is_common(self, word: str) -> bool:
-        """Returns whether a word is common in any of the detector's languages."""
-        listed = (_ranks().get(canonical_code(code), {}) for code in self.codes)
-        return any(word in ranks for ranks in listed)
-
-    def _rarities(self, words: Iterable[str], ranks: Mapping[str, int]) -> dict[str, float]:
-        """Returns how rare the common words of each neighbour are in a language with these ranks, in nats."""
-        known = {_lingua_code(code) for code in self.codes}
-        rarities: dict[str, float] = {}
-        for word in words:
-            rarity = min(math.log(ranks[word] + _RANK_SHIFT), _RAREST) if word in ranks else _RAREST
-            for code in _neighbour_words().get(word, ()):
-                if code not in known:
-                    rarities[code] = rarities.get(code, 0.0) + rarity
-        return rarities
-
-    def _likeness(self, text: str) -> dict[str, float]:
-        """Returns how much likelier than the detector's languages each neighbour is by trigrams, in nats."""
-        known = {_lingua_code(code) for code in self.codes}
-        values = {
-            value.language.iso_code_639_1.name.lower(): math.log(value.value + _LEAST_LIKELY)
-            for value in self._neighbours.compute_language_confidence_values(text)
-        }
-        best = max((values[code] for code in known if code in values), default=math.log(_LEAST_LIKELY))
-        return {
-            code: max(-_MOST_LIKENESS, min(value - best, _MOST_LIKENESS))
-            for code, value in values.items()
-            if code not in known
-        }
-
-    @cached_property
-    def _neighbours(self) -> "lingua.LanguageDetector":
-        """Detects these languages and others by trigrams; loads those one by one, 40 MB in all."""
-        import lingua
-
-        neighbours = {code for codes in _neighbour_words().values() for code in codes}
-        names = {*neighbours, *map(_lingua_code, self.codes)}
-        languages = [each for each in lingua.Language.all() if each.iso_code_639_1.name.lower() in names]
-        builder = lingua.LanguageDetectorBuilder
-        for pair in pairwise(languages):
-            detector = builder.from_languages(*pair).with_low_accuracy_mode().build()
-            detector.compute_language_confidence_values(_LONGEST_NGRAM)
-        return builder.from_languages(*languages).with_low_accuracy_mode().build()
-
     @cached_property
     def _code_of(self) -> "dict[lingua.Language, str]":
         import lingua
 
-        codes = {_lingua_code(code): code for code in reversed(self.codes)}
+        codes = {lingua_code(code): code for code in reversed(self.codes)}
         known = {language.iso_code_639_1.name.lower(): language for language in lingua.Language.all()}
-        return {known[lingua_code]: code for lingua_code, code in codes.items() if lingua_code in known}
+        return {known[name]: code for name, code in codes.items() if name in known}
 
     @cached_property
     def _knows_scripts(self) -> bool:
@@ -404,71 +302,3 @@ def _all_languages() -> "lingua.LanguageDetector":
     import lingua
 
     return lingua.LanguageDetectorBuilder.from_all_languages().with_low_accuracy_mode().build()
-
-
-def _lingua_code(code: str) -> str:
-    language = canonical_code(code)
-    return _LINGUA_CODES.get(language, language)
-
-
-def reweighted(text: str, confidences: Mapping[str, float]) -> dict[str, float]:
-    """Returns the confidences of languages after a look at the words of a text.
-
-    Only the languages with a word list change, and their sum does not.
-
-    Args:
-        text: Any text; words after its first 200 characters do not count.
-        confidences: By language code; bare codes have word lists.
-    """
-    listed = {code: ranks for code in confidences if (ranks := _ranks().get(code)) is not None}
-    words = _WORD.findall(text[:_WORD_SAMPLE_CHARACTERS].lower().replace("’", "'"))
-    known = [word for word in words if any(word in ranks for ranks in listed.values())]
-    if not known:
-        return dict(confidences)
-    scores = {
-        code: math.log(confidences[code] + 0.02) + sum(math.log(_probability(word, ranks)) for word in known)
-        for code, ranks in listed.items()
-    }
-    best = max(scores.values())
-    shares = {code: math.exp(score - best) for code, score in scores.items()}
-    scale = sum(confidences[code] for code in listed) / sum(shares.values())
-    return {**confidences, **{code: share * scale for code, share in shares.items()}}
-
-
-def _words_but_names(text: str) -> list[str]:
-    """Returns the first words of a text in small letters, without those after the first with a capital."""
-    sample = text[:_WORD_SAMPLE_CHARACTERS].replace("’", "'")
-    found = _WORD.findall(sample.lower() if sample.isupper() else sample)
-    return [word.lower() for place, word in enumerate(found) if place == 0 or word.islower()]
-
-
-def _is_known(word: str, ranks: Mapping[str, int]) -> bool:
-    return word in ranks or all(part in ranks for part in _parts(word))
-
-
-def _parts(word: str) -> list[str]:
-    """Returns the parts of a compound, and of a word behind an elided one: `l'eau`, `vas-tu`."""
-    return re.split(r"-|(?<=')", word)
-
-
-def _probability(word: str, ranks: Mapping[str, int]) -> float:
-    rank = ranks.get(word)
-    return _UNLISTED_PROBABILITY if rank is None else 1 / (rank + _RANK_SHIFT)
-
-
-@cache
-def _ranks() -> Mapping[str, Mapping[str, int]]:
-    """The rank of each word, by language code; the file has one line a language, frequent words first."""
-    lines = (line.split() for line in _COMMON_WORDS_FILE.read_text(encoding="utf-8").splitlines())
-    return {code: {word: rank for rank, word in enumerate(words)} for code, *words in lines}
-
-
-@cache
-def _neighbour_words() -> Mapping[str, Sequence[str]]:
-    """The languages in Latin letters in which a word is common, by word; the file has one line a language."""
-    codes: dict[str, list[str]] = {}
-    for line in _NEIGHBOUR_WORDS_FILE.read_text(encoding="utf-8").splitlines():
-        code, *words = line.split()
-        for word in words:
-            codes.setdefault(word, []).append(code)
-    return codes

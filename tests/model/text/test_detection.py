@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.detection import Detection, LanguageDetector, _neighbour_words, reweighted, usable_language
+from model.text.common_words import reweighted
+from model.text.detection import Detection, LanguageDetector, usable_language
+from model.text.neighbour_languages import neighbour_words
 
 WORDS = {
     "en": "Hello|Hi|Good morning|Goodbye|Thanks|Please|Sorry|Yes|Cancel|Save|Delete|Sign in|Log out|Send"
@@ -143,9 +145,9 @@ def test_texts_in_known_words_load_no_statistics_of_other_languages() -> None:
         "¿Dónde está la estación?",
     ):
         detector.detect(text)
-    assert "_neighbours" not in vars(detector)
+    assert "_statistics" not in vars(detector._neighbours)
     detector.detect("Dove si trova la stazione?")
-    assert "_neighbours" in vars(detector)
+    assert "_statistics" in vars(detector._neighbours)
 
 
 def test_a_loaded_language_is_no_foreign_one() -> None:
@@ -155,7 +157,7 @@ def test_a_loaded_language_is_no_foreign_one() -> None:
 
 
 def test_where_all_languages_are_loaded_none_is_foreign() -> None:
-    neighbours = {code for codes in _neighbour_words().values() for code in codes}
+    neighbours = {code for codes in neighbour_words().values() for code in codes}
     detector = LanguageDetector(["en", *sorted(neighbours)])
     assert {each.language for each in detector.detect("Wrought throughput")} == set(detector.codes)
 
