@@ -180,7 +180,7 @@ class TranslationService:
         now = time.monotonic()
         deadline = now + _TIME_SHARE * (request.deadline - now)
         attempts = {
-            place: self._try_again(sentence, model, deadline, request.client)
+            place: self._try_again(sentence, model, deadline, request)
             for place, (sentence, model) in enumerate(zip(sentences, models, strict=True))
             if sentence.diagnosis and model is not None
         }
@@ -188,18 +188,21 @@ class TranslationService:
         return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(
-        self, first: SentenceTranslation, model: Model, deadline: float, client: str
+        self, first: SentenceTranslation, model: Model, deadline: float, request: TranslationRequest
     ) -> SentenceTranslation:
-        request = second_request(first)
-        if request is None:
+        second, client = second_request(first), request.client
+        if second is None:
             return first
         try:
-            (result,) = await self._scheduler.submit([(model, request)], deadline, client=client)
+            (result,) = await self._scheduler.submit([(model, second)], deadline, client=client)
+            choose = partial(better_of, first, second, result)
+            sentence = await self._threads.run(
+                choose, client=client, size=request.num_characters, deadline=deadline
+            )
         except (UnavailableError, DeadlinePassedError, TranslationError):
             # A translation that looks broken is worth more than none.
             self._metrics.count_second_attempt("impossible")
             return first
-        sentence = better_of(first, request, result)
         is_kept = sentence.diagnosis is not None and sentence.diagnosis.kept
         self._metrics.count_second_attempt("kept" if is_kept else "discarded")
         return sentence

@@ -1,5 +1,6 @@
 """Second attempts as HTTP does not show them: for whom and for how long they are, and their faults."""
 
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -10,6 +11,7 @@ from app.scheduling.scheduler import ModelRequest
 from app.telemetry.metrics import Metrics
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
+from app.translation.requests import TranslationRequest
 from app.translation.service import TranslationService
 from model.decode_request import Hypothesis
 from model.translation.result import SentenceTranslation
@@ -43,9 +45,11 @@ class Engines:
         return [self.outcome]
 
 
-async def improve(engines: Engines, *results: list[Hypothesis]) -> list[SentenceTranslation]:
+async def improve(
+    engines: Engines, *results: list[Hypothesis], request: TranslationRequest = REQUEST
+) -> list[SentenceTranslation]:
     service = TranslationService(BACKEND.models(), None, engines, Metrics())  # type: ignore[arg-type]
-    return await service._improve(JOB.sentences(results), [BACKEND.models()[0]] * len(results), REQUEST)
+    return await service._improve(JOB.sentences(results), [BACKEND.models()[0]] * len(results), request)
 
 
 async def test_a_broken_sentence_is_tried_once_more_for_its_client() -> None:
@@ -58,6 +62,22 @@ async def test_a_broken_sentence_is_tried_once_more_for_its_client() -> None:
     left = REQUEST.deadline - time.monotonic()
     assert deadline - time.monotonic() == pytest.approx(left / 2, rel=0.01)
     assert len(engines.asked) == 1
+
+
+async def test_the_second_translation_of_a_long_text_is_finished_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = []
+
+    def record(first: SentenceTranslation, *_: object) -> SentenceTranslation:
+        threads.append(threading.get_ident())
+        return first
+
+    monkeypatch.setattr("app.translation.service.better_of", record)
+    for text in ("short", "long " * 1000):
+        request = request_of(text, client="alice")
+        await improve(Engines(found("around")), found("bien."), found("rond " * 9), request=request)
+    assert threads[0] == threading.get_ident() != threads[1]
 
 
 async def test_a_fault_keeps_its_type_and_traceback() -> None:
