@@ -151,7 +151,8 @@ def _word_alignment(alignment: Alignment, source: Side, target: Side) -> list[li
     for j, row in enumerate(weights):
         for i, total in enumerate(totals):
             row[i] *= (1 - _DIAGONAL_PREFERENCE * abs(j / num_targets - i / num_sources)) / total
-    return [[weight / (sum(row) or 1.0) for weight in row] for row in weights]
+    sums = [sum(row) or 1.0 for row in weights]
+    return [[weight / total for weight in row] for row, total in zip(weights, sums, strict=True)]
 
 
 def _unalign_added_punctuation(weights: list[list[float]], source: Side, target: Side) -> None:
@@ -200,6 +201,8 @@ def _token_spans(side: Side) -> list[Span]:
 def _matching_positions(read: str, text: str) -> list[int]:
     """Returns for each position in `read`, the end included, the corresponding position in `text`."""
     read, text = _folded(read), _folded(text)
+    if (start := read.find(text)) >= 0:  # as in most sentences; matching takes quadratic time
+        return [min(max(position - start, 0), len(text)) for position in range(len(read) + 1)]
     places = [0] * (len(read) + 1)
     for _, begin, end, first, last in SequenceMatcher(None, read, text, autojunk=False).get_opcodes():
         for position in range(begin, end):

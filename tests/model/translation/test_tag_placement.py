@@ -1,6 +1,7 @@
 """Tags that are set in the translation of the sentence that they stood in."""
 
 import re
+from difflib import SequenceMatcher
 from itertools import combinations
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.tags import ANY_TAG, closing_tag, note_tag, opening_tag, point_tag, without_tags
-from model.translation.tag_placement import Side, _longest_sum, set_tags
+from model.translation.tag_placement import Side, _longest_sum, _matching_positions, set_tags
 
 SIGNS = {opening_tag(n): f"<{n}>" for n in range(9)} | {closing_tag(n): f"</{n}>" for n in range(9)}
 SIGNS |= {point_tag(n): f"<{n}/>" for n in range(9)} | {note_tag(n): f"<{n}^>" for n in range(9)}
@@ -16,6 +17,16 @@ TAGS = {sign: tag for tag, sign in SIGNS.items()}
 WORDS = ["ab", "c", "dé", "我", "是", ",", "."]
 TAG = st.sampled_from([tag for tag, sign in SIGNS.items() if re.search("[0-3]", sign)])
 MARKED = st.lists(st.one_of(st.sampled_from([*WORDS, " ", " "]), TAG), max_size=14).map("".join)
+
+
+@given(st.text("ab ", max_size=6), st.text("ab ", max_size=3), st.text("ab ", max_size=3))
+def test_a_text_within_its_tokens_needs_no_matching(text: str, before: str, behind: str) -> None:
+    read = before + text + behind
+    matched = SequenceMatcher(None, read, text, autojunk=False).get_matching_blocks()
+    expected = {start + i: first + i for start, first, size in matched for i in range(size)}
+    places = _matching_positions(read, text)
+    assert [places[position] for position in expected] == list(expected.values())
+    assert (len(places), places[-1], places) == (len(read) + 1, len(text), sorted(places))
 
 
 def tagged(text: str) -> str:
