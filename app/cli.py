@@ -91,7 +91,7 @@ def _num_processes(settings: Settings) -> int:
 def _serve_in_this_process(
     settings: Settings, process: "ServiceProcess | None" = None, listener: "Listener | None" = None
 ) -> None:
-    """Serve in this process, which may be one of several."""
+    """Serve in this process, which may be one of several under a supervisor."""
     from app.connection.server import serve as run
     from app.main import create_app
 

@@ -99,39 +99,33 @@ class ModelSettings(BaseModel):
         description="Decoding threads of a process, each with its own batch; 0 or auto: one for each core "
         "with the native library on a CPU, shared among the processes; one for each GPU; otherwise 1",
     )
-
     shortlist: Literal["auto", "on", "off"] = Field(
         default="auto",
         description="on: only the tokens on the checkpoint's shortlist for a sentence are considered, which "
         "is faster; off: all tokens are; auto: on in int8 for models that were imported with a shortlist",
     )
-
     pivot: Switch = Field(
         default="on",
         description="on: a pair that no checkpoint translates directly is translated through a third "
         "language, English if possible; off: the pair is refused",
     )
-
     retry_degenerate: Switch = Field(
         default="on",
         description="on: a sentence whose translation looks broken is translated a second time, unless the "
         "request chose a search; off: the first translation is returned",
     )
-
     pinned_models: Names = Field(
         default=("auto",),
         description="Checkpoints that are loaded at the start and kept: names or pairs such as `en-fr`, "
         "separated by commas, all, or none; the others are loaded by their first request. auto: all, or "
         "none if DRAGOMAN_MAX_MODEL_BYTES or DRAGOMAN_MODEL_IDLE_SECONDS is set",
     )
-
     max_model_bytes: int = Field(
         default=0,
         ge=0,
         description="Most bytes of loaded checkpoints; before another one is loaded, those that were used "
         "least recently are dropped; 0: no limit",
     )
-
     model_idle_seconds: float = Field(
         default=0.0,
         ge=0,
@@ -139,7 +133,6 @@ class ModelSettings(BaseModel):
         description="Seconds after its last request when a checkpoint that is not pinned is dropped; 0 "
         "disables this",
     )
-
     watch_seconds: float = Field(
         default=5.0,
         ge=0,
@@ -193,7 +186,6 @@ class ServerSettings(BaseModel):
         description="on: requests are traced with OpenTelemetry, configured by its own variables "
         "(`OTEL_…`); needs the extra `otel`",
     )
-
     ray_address: str = Field(
         default="",
         description="Address of a Ray cluster, or `auto` on one of its machines: this process then loads no "

@@ -17,8 +17,8 @@ from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_FILES: Final = frozenset({"/translate_file", "/v2/document"})
-WORK: Final = _FILES | {"/translate", "/detect", "/suggest", "/v2/translate"}
+_FILE_PATHS: Final = frozenset({"/translate_file", "/v2/document"})
+WORK_PATHS: Final = _FILE_PATHS | {"/translate", "/detect", "/suggest", "/v2/translate"}
 """Paths whose POST requests need a permit at their head; probes and metrics need none."""
 PERMIT: Final = "permit"
 """Key in `scope["state"]`: the permit of a request."""
@@ -175,9 +175,9 @@ class HeaderAdmission:
             OverloadedError: If it is refused.
         """
         path = _path(target)
-        if method != b"POST" or path not in WORK:
+        if method != b"POST" or path not in WORK_PATHS:
             return None
-        limit = self._max_file_bytes if path in _FILES else self._max_body_bytes
+        limit = self._max_file_bytes if path in _FILE_PATHS else self._max_body_bytes
         size = limit if length is None else min(length, limit)
         try:
             return self._gate.admit(self._client(fields, address), size)

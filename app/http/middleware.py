@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.admission.gate import PERMIT, WORK, Permit
+from app.admission.gate import PERMIT, WORK_PATHS, Permit
 from app.errors import DrainingError
 from app.http.body import header_of
 from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, error_response, wire_code
@@ -47,7 +47,7 @@ class InFlightRequest(AccessRecord):
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
         super().__init__(
-            sane_request_id(header_of(scope, _REQUEST_ID)), method=scope["method"], fields=scope["headers"]
+            sane_request_id(header_of(scope, _REQUEST_ID)), method=scope["method"], headers=scope["headers"]
         )
         self.has_begun = False
         # If nothing is sent, the server closes the connection.
@@ -170,7 +170,7 @@ class RequestContextMiddleware:
         lifecycle.enter()
         self._context.metrics.count_accepted()
         try:
-            if scope["method"] == "POST" and scope["path"] in WORK:
+            if scope["method"] == "POST" and scope["path"] in WORK_PATHS:
                 # A request that arrived before the shutdown began is served.
                 lifecycle.require_ready()
                 if not self._start_limiter.may_start():

@@ -114,6 +114,7 @@ async def receive(
     )
     context.rates.charge(client)
     context.keys.count(owner_of(client))
+    # Before the schema looks at each of the texts, of which there may be a hundred thousand.
     given = body.values.get(texts_field) if texts_field else None
     if isinstance(given, list) and schema.model_fields[texts_field].annotation is not str:
         require_count(texts_field, len(given), max_items)

@@ -54,9 +54,9 @@ class ActiveModels:
         self._connect = connect
         self._running: tuple[ModelRegistry, Scheduler] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        # What was loaded last, or tried; and what the last look found.
-        self._loaded: Listing = frozenset()
-        self._found: Listing = frozenset()
+        # The files that were loaded last, or that loading was tried with; and those that the last look found.
+        self._last_tried: Listing = frozenset()
+        self._last_found: Listing = frozenset()
         self._num_stable_looks = 0
 
     def run(self) -> None:
@@ -81,7 +81,7 @@ class ActiveModels:
         """
         self._tasks.append(asyncio.create_task(self._context.watchdog.run()))
         try:
-            self._loaded = self._found = await self._list()
+            self._last_tried = self._last_found = await self._list_files()
             await self._start()
         except Exception as failure:
             if not isinstance(failure, TranslationError):
@@ -96,7 +96,7 @@ class ActiveModels:
             context.metrics,
             max_queued_tokens=settings.max_queued_tokens,
             fair_rows=settings.fair_rows,
-            on_device_lost=self._end,
+            on_device_lost=self._end_process,
         )
         registry = ModelRegistry(
             backend,
@@ -140,7 +140,7 @@ class ActiveModels:
             retries=settings.retry_degenerate == "on",
         )
 
-    def _end(self, failure: Exception) -> None:
+    def _end_process(self, failure: Exception) -> None:
         """Fail what is in flight, and have the server end the process: only a new one can go on."""
         self._context.lifecycle.fail(failure)
         self._context.lifecycle.cancel_work()
@@ -164,19 +164,19 @@ class ActiveModels:
         Args:
             is_requested: Whether to reload now, changed or not.
         """
-        found = await self._list()
-        self._num_stable_looks = self._num_stable_looks + 1 if found == self._found else 0
-        self._found = found
-        has_settled = found != self._loaded and self._num_stable_looks >= STABLE_LOOKS
+        found = await self._list_files()
+        self._num_stable_looks = self._num_stable_looks + 1 if found == self._last_found else 0
+        self._last_found = found
+        has_settled = found != self._last_tried and self._num_stable_looks >= STABLE_LOOKS
         if not (is_requested or has_settled) or self._context.lifecycle.phase is not Phase.READY:
             return
-        self._loaded = found
+        self._last_tried = found
         if is_requested or self._context.process is None:
             await self._reload()
         else:
             self._context.process.request_reload()
 
-    async def _list(self) -> Listing:
+    async def _list_files(self) -> Listing:
         if not self._context.settings.watch_seconds:
             return frozenset()
         return await in_background(partial(list_files, self._context.settings.checkpoint))
@@ -212,7 +212,7 @@ class ActiveModels:
         """Log and count a failed reload, and vote against it, if other processes wait for this one's vote."""
         if self._context.process is not None:
             self._context.process.refuse()
-        if await self._list() != self._loaded:
+        if await self._list_files() != self._last_tried:
             logger.info("reload postponed; checkpoint files changed while they were loaded")
         else:
             logger.error("reload failed; the current models go on", extra=describe_failure(failure))

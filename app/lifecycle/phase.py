@@ -63,7 +63,7 @@ class Lifecycle:
         phase: What the process is doing.
         failure: Why loading failed; None otherwise.
         is_forced: Whether requests in flight are rejected too, because the process must end now.
-        cancel_callbacks: Called for that; each rejects work that waits for an engine or runs in one.
+        cancel_callbacks: `cancel_work` calls them; each rejects work that waits for an engine or runs in one.
         reload_requested: Set to have the checkpoints loaded again.
     """
 

@@ -17,12 +17,12 @@ class AccessRecord:
     Args:
         request_id: The client's, if it was plain, else ours.
         method: The HTTP method.
-        fields: The request's header fields; only `traceparent` and `tracestate` are ever read.
+        headers: The request's header fields; only `traceparent` and `tracestate` are ever read.
 
     Attributes:
         request_id: As given.
         method: As given.
-        fields: As given.
+        headers: As given.
         endpoint: One of our paths, or `unmatched`; empty until the request is finished.
         status: The HTTP status that the client got.
         has_failed: Whether the status says that the service is at fault.
@@ -32,10 +32,10 @@ class AccessRecord:
         timings: How long each stage took.
     """
 
-    def __init__(self, request_id: str, method: str, fields: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, request_id: str, method: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self.request_id = request_id
         self.method = method
-        self.fields = fields
+        self.headers = headers
         self.endpoint = ""
         self.status = 0
         self.has_failed = False

@@ -347,6 +347,7 @@ class Metrics:
         self._series(self._outcomes, "abandoned").inc(accepted - sum(totals.values()))
 
     def _set_function(self, gauge: Gauge, read: Callable[[], float]) -> None:
+        """Read a gauge at each scrape, or among several processes at each `publish`."""
         if self._shared is None:
             gauge.set_function(read)
         else:
@@ -364,6 +365,7 @@ class Metrics:
             gauge.labels(*labels).set(value)
 
     def _readable(self, name: Readable, text: str, label: str, *, is_counter: bool = False) -> None:
+        """Make a metric of one label that `publish` reads, once `watch` says how; it is empty before that."""
         self._read[name] = dict
         make = self._counter if is_counter else self._gauge
         self._published.append(partial(self._publish_read, name, make(name, text, label), Counts()))

@@ -55,7 +55,7 @@ class Tracing:
         span = self._tracer.start_span(
             f"{access.method} {access.endpoint}",
             self._propagator.extract(
-                {str(name, "latin-1"): str(value, "latin-1") for name, value in access.fields}
+                {str(name, "latin-1"): str(value, "latin-1") for name, value in access.headers}
             ),
             SpanKind.SERVER,
             _attributes(access),

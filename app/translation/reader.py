@@ -98,16 +98,12 @@ class Reader:
             language = detection.language
             if language not in self._catalogue.languages:
                 raise ForeignTextError(field, language, self._catalogue.sources)
-        is_mixed = request.is_mixed or request.source is None
         parts = [_Part(language, range(len(layout.texts)), layout.texts)]
-        if is_mixed:
+        if request.is_mixed or detection is not None:
             parts = self._parts(request, layout.texts, language)
         if len(parts) > 1 and detection is not None:
-            sizes = Counter[str]()
-            for part in parts:
-                sizes[part.language] += sum(map(len, part.runs))
-            ((language, size),) = sizes.most_common(1)
-            detection = Detection(language=language, confidence=size / sizes.total())
+            detection = _main_language(parts)
+            language = detection.language
         jobs = [self._job(request, field, part, is_main=part.language == language) for part in parts]
         return Text(layout=layout, jobs=jobs, detection=detection)
 
@@ -203,6 +199,15 @@ class _Part(NamedTuple):
     language: str
     places: Sequence[int]
     runs: Sequence[str]
+
+
+def _main_language(parts: Sequence[_Part]) -> Detection:
+    """Returns the language of most of a text; the confidence is the share of its characters."""
+    sizes = Counter[str]()
+    for part in parts:
+        sizes[part.language] += sum(map(len, part.runs))
+    ((language, size),) = sizes.most_common(1)
+    return Detection(language=language, confidence=size / sizes.total())
 
 
 def _glossary(request: TranslationRequest, source: str, *, is_needed: bool) -> Glossary | None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.background import in_background
 from app.http.deepl import schemas
-from app.http.deepl.schemas import renamed
+from app.http.deepl.schemas import with_deepl_names
 from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.receiving import client_of, context_of, receive
@@ -23,7 +23,7 @@ from model.text.languages import canonical_code
 
 _TAG: Final = "DeepL"
 _TSV: Final = "text/tab-separated-values"
-_SIDES: Final = tuple(
+_PAIR_PARAMETERS: Final = tuple(
     {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
     for name in ("source_lang", "target_lang")
 )
@@ -69,23 +69,23 @@ async def list_multilingual(request: Request) -> schemas.DeepLMultilingualGlossa
 
 async def get(request: Request) -> schemas.DeepLGlossary:
     """A glossary of one language pair, without its entries."""
-    return _described(await _of_one_pair(request))
+    return _described(await _glossary_of_one_pair(request))
 
 
 async def get_multilingual(request: Request) -> schemas.DeepLMultilingualGlossary:
     """A glossary, without its entries."""
-    return _described_multilingual(await _of_path(request))
+    return _described_multilingual(await _glossary_of_path(request))
 
 
 async def entries(request: Request) -> Response:
     """The entries of a glossary of one language pair, as tab-separated values."""
-    (terms,) = (await _of_one_pair(request)).dictionaries.values()
+    (terms,) = (await _glossary_of_one_pair(request)).dictionaries.values()
     return Response(_tsv(terms), media_type=_TSV)
 
 
 async def multilingual_entries(request: Request) -> schemas.DeepLDictionaryEntries:
     """The entries of a glossary for one language pair."""
-    glossary, pair = await _of_path(request), _queried_pair(request)
+    glossary, pair = await _glossary_of_path(request), _queried_pair(request)
     if (terms := glossary.dictionaries.get(pair)) is None:
         raise _not_found()
     found = {"source_lang": pair[0], "target_lang": pair[1], "entries": _tsv(terms), "entries_format": "tsv"}
@@ -111,7 +111,7 @@ async def replace_dictionary(request: Request) -> schemas.DeepLDictionary:
 
 async def delete_dictionary(request: Request) -> Response:
     """Delete the entries of a glossary for one language pair."""
-    glossary, pair = await _of_path(request), _queried_pair(request)
+    glossary, pair = await _glossary_of_path(request), _queried_pair(request)
     if pair not in glossary.dictionaries:
         raise _not_found()
     client = client_of(request, context_of(request))
@@ -165,7 +165,7 @@ def language_of(catalogue: Catalogue, field: str, code: str) -> str:
     try:
         return catalogue.language(field, code)
     except InputError as error:
-        raise renamed(error) from None
+        raise with_deepl_names(error) from None
 
 
 async def _create(
@@ -181,7 +181,7 @@ async def _list(request: Request) -> Sequence[StoredGlossary]:
     return await in_background(partial(context.glossaries.all, client_of(request, context)))
 
 
-async def _of_path(request: Request) -> StoredGlossary:
+async def _glossary_of_path(request: Request) -> StoredGlossary:
     context = context_of(request)
     id_ = request.path_params["glossary_id"]
     glossary = await stored_glossary(context, client_of(request, context), id_, "glossary_id")
@@ -190,8 +190,8 @@ async def _of_path(request: Request) -> StoredGlossary:
     return glossary
 
 
-async def _of_one_pair(request: Request) -> StoredGlossary:
-    glossary = await _of_path(request)
+async def _glossary_of_one_pair(request: Request) -> StoredGlossary:
+    glossary = await _glossary_of_path(request)
     if len(glossary.dictionaries) != 1:
         raise _not_found()
     return glossary
@@ -296,7 +296,7 @@ OPERATIONS: Final = (
             body=body,
             answer=answer,
             errors=(400, 401, 403, 404, 413, 415, 429, 500, 503) if body else (401, 403, 404, 500, 503),
-            parameters=_SIDES if endpoint in (multilingual_entries, delete_dictionary) else (),
+            parameters=_PAIR_PARAMETERS if endpoint in (multilingual_entries, delete_dictionary) else (),
         )
         for method, path, endpoint, summary, body, answer in (
             ("POST", _V2, create, "Store a glossary", schemas.DeepLGlossaryRequest, schemas.DeepLGlossary),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from app.http.body import Values, header_of
 from app.http.deepl import schemas
 from app.http.deepl.glossaries import glossary_of, language_of
-from app.http.deepl.schemas import renamed, supported
+from app.http.deepl.schemas import with_deepl_names, without_unsupported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import FILE, file_response
 from app.http.openapi import Operation
@@ -33,7 +33,11 @@ _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonew
 _MARKUP_SPLITTING: Final[dict[str, Splitting]] = {**_SPLITTING, "nonewlines": "across_lines"}
 # DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
-_TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
+_TYPE_PARAMETER: Final = {
+    "name": "type",
+    "in": "query",
+    "schema": {"enum": ["source", "target"], "default": "source"},
+}
 # DeepL's clients refuse plain EN and PT as targets; here both variants mean the language itself.
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -54,14 +58,14 @@ async def translate(request: Request) -> schemas.DeepLTranslateResponse:
         schemas.DeepLTranslateRequest,
         texts_field="text",
         max_items=min(schemas.MAX_TEXTS, context.settings.max_items),
-        prepare=supported,
+        prepare=without_unsupported,
     )
     glossary = await glossary_of(context, received.client, received.body)
     work = _translate(context, _translation_request(received, glossary))
     answers = await while_connected(request, work)
     context.usage.add(received.client, sum(map(len, received.texts)))
     pairs = zip(received.texts, answers, strict=True)
-    translations = [dict(_fields(received.body, text, answer)) for text, answer in pairs]
+    translations = [dict(_translation_fields(received.body, text, answer)) for text, answer in pairs]
     return schemas.DeepLTranslateResponse.model_validate({"translations": translations})
 
 
@@ -98,13 +102,13 @@ async def _translate(context: Context, request: TranslationRequest) -> list[Answ
     try:
         return await context.service.translate(request)
     except InputError as error:
-        raise renamed(error) from None
+        raise with_deepl_names(error) from None
 
 
 async def languages(request: Request) -> list[schemas.DeepLLanguage]:
     """Languages that can be translated from, or with `type=target` into."""
     context = context_of(request)
-    values = await _values(request, context)
+    values = await _query_and_form(request, context)
     kind = validate(schemas.DeepLLanguagesRequest, values, is_form=True).type
     catalogue = context.service.catalogue
     if kind == "source":
@@ -126,7 +130,7 @@ async def usage(request: Request) -> schemas.DeepLUsage:
     return schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT)
 
 
-async def _values(request: Request, context: Context) -> Values:
+async def _query_and_form(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
     fields: Values = dict(request.query_params)
@@ -138,7 +142,9 @@ async def _values(request: Request, context: Context) -> Values:
     return fields
 
 
-def _fields(body: schemas.DeepLTranslateRequest, text: str, answer: Answer) -> Iterator[tuple[str, object]]:
+def _translation_fields(
+    body: schemas.DeepLTranslateRequest, text: str, answer: Answer
+) -> Iterator[tuple[str, object]]:
     language = answer.detection.language if answer.detection else canonical_code(body.source_lang or "")
     yield "detected_source_language", language.upper()
     yield "text", answer.text
@@ -167,7 +173,11 @@ async def upload(request: Request) -> schemas.DeepLDocument:
     """Begin to translate a file, in the background and with the longest deadline there is."""
     context = context_of(request)
     received = await receive(
-        request, schemas.DeepLDocumentRequest, texts_field="", size_limit="max_file_bytes", prepare=supported
+        request,
+        schemas.DeepLDocumentRequest,
+        texts_field="",
+        size_limit="max_file_bytes",
+        prepare=without_unsupported,
     )
     body, client, service = received.body, received.client, context.service
     suffix = suffix_of(body.filename or body.file.name)
@@ -311,7 +321,7 @@ OPERATIONS: Final = (
         summary="List languages as DeepL does",
         answer=list[schemas.DeepLLanguage],
         errors=_WITH_BODY,
-        parameters=(_TYPE,),
+        parameters=(_TYPE_PARAMETER,),
     ),
     Operation(
         "/v2/usage",

@@ -318,7 +318,7 @@ class DeepLDictionaryEntries(BaseModel):
     dictionaries: list[DeepLEntries]
 
 
-def supported(values: Values) -> Values:
+def without_unsupported(values: Values) -> Values:
     """Returns the fields of a request without unsupported fields that are null.
 
     Raises:
@@ -335,7 +335,7 @@ def supported(values: Values) -> Values:
     return {name: value for name, value in values.items() if name not in UNSUPPORTED}
 
 
-def renamed(error: InputError) -> InputError:
+def with_deepl_names(error: InputError) -> InputError:
     """Returns the same error with the names that fields and languages have in DeepL's API."""
     if isinstance(error, UnsupportedLanguageError) and not isinstance(error, ForeignTextError):
         codes = [code.upper() for code in error.allowed]
