@@ -262,6 +262,7 @@ def evaluate(
     inputs = [*text.files, *filter(None, (translations_file, against_file))]
     if output is not None and any(is_file_of(file, output) for file in inputs):
         raise Misuse(f"--output must be another file than what is read, but is {output}")
+
     from model.checkpoint.manifest import record_evaluation
     from model.evaluation.scores import check_seed
     from model.evaluation.systems import evaluate_output
@@ -277,6 +278,9 @@ def evaluate(
         baseline = _System.load(other, against_file)
     pair = _pair([system, baseline], languages, read)
     _warn_of_language(read, pair, system)
+    directions = [(read, pair)]
+    if both:
+        directions.append((read.reversed(), (pair[1], pair[0])))
     evaluations = [
         evaluate_output(
             each,
@@ -286,7 +290,7 @@ def evaluate(
             resamples=resamples if confidence or baseline else 0,
             sentence_bleu=sentence_bleu,
         )
-        for each, direction in ((read, pair), (read.reversed(), (pair[1], pair[0])))[: 1 + both]
+        for each, direction in directions
     ]
     # The report comes first, because a file may not be writable.
     if as_json:

@@ -36,6 +36,12 @@ _ACTIVATIONS: Mapping[str, str] = {
 }
 """Our activations by the names in transformers."""
 _GATED = "gated-"
+_T5_ACTIVATIONS: Mapping[str, str] = {
+    **_ACTIVATIONS,
+    **{_GATED + name: ours for name, ours in _ACTIVATIONS.items()},
+    "gated-gelu": "gelu_tanh",
+}
+"""The same for T5; transformers reads `gated-gelu` as the approximation by tanh."""
 
 _BART_LAYER: Table = {
     "attention.query": "self_attn.q_proj",
@@ -205,15 +211,10 @@ def _read_t5(fields: Fields, weights: StateDict) -> Network:
     model_dim, num_heads = fields.integer("d_model", 1), fields.integer("num_heads", 1)
     decoder_depth = "num_layers" if fields.get("num_decoder_layers") is None else "num_decoder_layers"
     is_gated = fields.text("feed_forward_proj").startswith(_GATED)
-    # transformers reads `gated-gelu` as the approximation by tanh.
-    activations = {
-        **_ACTIVATIONS,
-        **{_GATED + name: ours for name, ours in _ACTIVATIONS.items()},
-        "gated-gelu": "gelu_tanh",
-    }
-    # transformers 5 writes the first of these fields, and the second as true whatever the model is.
-    says = ("scale_decoder_outputs", "tie_word_embeddings")[fields.get("scale_decoder_outputs") is None]
-    is_scaled = fields.text("model_type") == "t5" and fields.flag(says)
+    # transformers 5 has a field for the scale, and writes that embeddings are tied whatever the model is.
+    has_field = fields.get("scale_decoder_outputs") is not None
+    field = "scale_decoder_outputs" if has_field else "tie_word_embeddings"
+    is_scaled = fields.text("model_type") == "t5" and fields.flag(field)
     shape |= {
         **_PRE_NORM,
         "model_dim": model_dim,
@@ -223,7 +224,7 @@ def _read_t5(fields: Fields, weights: StateDict) -> Network:
         "num_encoder_layers": fields.integer("num_layers", 1),
         "num_decoder_layers": fields.integer(decoder_depth, 1),
         "ffn_dim": fields.integer("d_ff", 1),
-        "activation": fields.choice("feed_forward_proj", activations),
+        "activation": fields.choice("feed_forward_proj", _T5_ACTIVATIONS),
         "gated_ffn": is_gated,
         "norm_form": "root_mean_square",
         "norm_bias": False,

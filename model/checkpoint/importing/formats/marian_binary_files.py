@@ -73,9 +73,9 @@ class MarianFile(ForeignTensors):
 
     def lengths(self, name: str) -> tuple[int, ...]:
         """Returns a tensor's shape in Marian's sense, matrices as [inputs, outputs]."""
-        return self[name].shape[:: -1 if self.is_turned(name) else 1]
+        return self[name].shape[:: -1 if self.has_outputs_first(name) else 1]
 
-    def is_turned(self, name: str) -> bool:
+    def has_outputs_first(self, name: str) -> bool:
         """Returns whether a matrix is stored as [outputs, inputs]."""
         return name in self._multipliers and "Wemb" not in name and len(self[name].shape) == 2
 

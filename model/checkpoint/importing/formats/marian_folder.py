@@ -114,13 +114,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     unk_id = _common_id(files, pieces, _UNKNOWN)
     config = network.config(_common_id(files, pieces, _END), unk_id)
     tags = language_tags(piece for piece in pieces[0] if bare_tag(piece))
-    known = [] if pair and tags else _pairs(files, is_guessed=pair is None)
-    (languages,) = chosen_pairs(files.folder, known, pair, tags)
-    target = languages[1]
-    if tags and target not in tags:
-        raise CheckpointError(
-            f"the model translates into {', '.join(sorted(tags))}: choose one, as in --pair en-{min(tags)}"
-        )
+    source, target = _languages(files, tags, pair)
     rows = config.bos_id
     has_own_ids = not is_list and all(len(side) == rows for side in pieces)
     names = (SHARED_FILE,) if files.sentencepiece[0] == files.sentencepiece[1] else (SOURCE_FILE, TARGET_FILE)
@@ -136,7 +130,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
             ),
             models=dict(zip(names, contents, strict=False)),
             vocabularies={} if has_own_ids else vocabulary_lists(*(filled(side, rows) for side in pieces)),
-            pairs=[languages],
+            pairs=[(source, target)],
         ),
         name=card_name(files.information.get("shortName"), files.folder.resolve().name, default="marian"),
         max_source_length=config.max_positions,
@@ -166,6 +160,23 @@ def _decoding(fields: Fields, pieces: Sequence[str], unk_id: int) -> Mapping[str
         "max_length_ratio": fields.number("max-length-factor"),
         "suppress_ids": sorted(suppressed if fields.get("allow-unk") is True else {*suppressed, unk_id}),
     }
+
+
+def _languages(files: _Files, tags: Mapping[str, str], pair: Pair | None) -> Pair:
+    """Returns the requested languages, or those of the model; the target must have a tag if any has.
+
+    Args:
+        files: The files of the model.
+        tags: The pieces that name a target, by language.
+        pair: The requested languages.
+    """
+    known = [] if pair and tags else _pairs(files, is_guessed=pair is None)
+    ((source, target),) = chosen_pairs(files.folder, known, pair, tags)
+    if tags and target not in tags:
+        raise CheckpointError(
+            f"the model translates into {', '.join(sorted(tags))}: choose one, as in --pair en-{min(tags)}"
+        )
+    return source, target
 
 
 def _pairs(files: _Files, *, is_guessed: bool) -> list[Pair]:

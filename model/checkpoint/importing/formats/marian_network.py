@@ -158,12 +158,12 @@ class MarianNetwork:
     def _parts(self, config: TransformerConfig, numbers: Sequence[int], parameter: Parameter) -> list[Part]:
         module = parameter.module
         if module == "embedding.positions":
-            return [Part("Wpos", is_transposed=self._file.is_turned("Wpos"))]
+            return [Part("Wpos", is_transposed=self._file.has_outputs_first("Wpos"))]
         if module in ("embedding.tokens", "output"):
             return [self._row_of_each_piece(parameter)]
         is_recurrent = self._is_recurrent and parameter.stack == "decoder"
-        kinds = ("scale", "bias") if module.endswith("norm") else ("W", "b")
-        words = {"kind": kinds[parameter.kind == "bias"]}
+        weight, bias = ("scale", "bias") if module.endswith("norm") else ("W", "b")
+        words = {"kind": bias if parameter.kind == "bias" else weight}
         words["pre"], words["cell"] = ("_pre", "rnn") if self._is_pre_norm else ("", "rnn_ffn")
         if parameter.stack == "decoder":
             words["number"] = str(numbers[parameter.layer])
@@ -171,14 +171,14 @@ class MarianNetwork:
         return [self._block(name, config, module) for name in names]
 
     def _block(self, name: str, config: TransformerConfig, module: str) -> Part:
-        """Returns weights, bias or norm of a block; weights are stored as [inputs, outputs] or turned."""
+        """Returns weights, bias or norm of a block; weights are stored in either order."""
         lengths, width, rows, columns = self._file.lengths(name), config.ffn_dim, None, None
         # Zeros make up for a stack whose feed-forward blocks are narrower than the other's.
         if module == "feed_forward.input" and lengths[-1] < width:
             rows = _rows(lengths[-1], width)
         if module == "feed_forward.output" and len(lengths) == 2 and lengths[0] < width:
             columns = width
-        is_transposed = len(lengths) == 2 and not self._file.is_turned(name)
+        is_transposed = len(lengths) == 2 and not self._file.has_outputs_first(name)
         return Part(name, rows, is_transposed=is_transposed, columns=columns)
 
     def _row_of_each_piece(self, parameter: Parameter) -> Part:
@@ -198,7 +198,7 @@ class MarianNetwork:
             name,
             _rows(known, count),
             NEVER if is_bias else 0,
-            is_transposed=not is_bias and self._file.is_turned(name) != is_legacy,
+            is_transposed=not is_bias and self._file.has_outputs_first(name) != is_legacy,
             is_optional=is_bias,
         )
 

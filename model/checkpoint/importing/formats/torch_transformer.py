@@ -88,7 +88,7 @@ _TABLE: Table = {
         },
     ),
 }
-_POSITIONS = 512
+_MAX_POSITIONS = 512
 _DEFAULTS: Mapping[str, object] = {
     "num_heads": 8,
     "norm_first": False,
@@ -114,19 +114,16 @@ def recognises(path: Path) -> bool:
 def read(path: Path, pair: Pair | None) -> ForeignModel:
     """Reads a state dict."""
     folder = path if path.is_dir() else path.parent
-    states = _state_dicts(folder) if path.is_dir() else [path]
-    if len(states) != 1:
-        found = ", ".join(state.name for state in states) or "none"
-        raise CheckpointError(f"{folder} must hold one state dict, but has {found}: import the file itself")
+    weights = _only_state_dict(folder) if path.is_dir() else path
     description = Fields.read(folder / DESCRIPTION, _DEFAULTS, is_optional=True)
     description.refuse_others(_DEFAULTS)
-    network = _Network(StateDict(folder, states[0]), description)
-    files = [_vocabulary_file(folder, names) for names in (_SOURCES, _TARGETS)]
-    if files[0] is None or files[1] is None:
+    network = _Network(StateDict(folder, weights), description)
+    source_file, target_file = (_vocabulary_file(folder, names) for names in (_SOURCES, _TARGETS))
+    if source_file is None or target_file is None:
         raise CheckpointError(f"{folder} must hold {SOURCE_VOCABULARY} and {TARGET_VOCABULARY}")
-    rows = network.vocabulary_sizes()
-    source = _pieces(files[0], rows[0])
-    target = source if files[0] == files[1] else _pieces(files[1], rows[1])
+    source_size, target_size = network.vocab_sizes()
+    source = _pieces(source_file, source_size)
+    target = source if source_file == target_file else _pieces(target_file, target_size)
     tokens = _tokens(description, target)
     vocabularies = arrange(
         source,
@@ -156,11 +153,11 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         tensors=network.tensors(config, vocabularies),
         text=text,
         name=card_name(folder.resolve().name, default="transformer"),
-        max_source_length=min(config.max_positions, _POSITIONS),
-        max_target_length=min(config.max_positions, _POSITIONS),
+        max_source_length=min(config.max_positions, _MAX_POSITIONS),
+        max_target_length=min(config.max_positions, _MAX_POSITIONS),
         decoding={"strategy": "greedy", "suppress_ids": list(vocabularies.suppressed)},
         licence=Readme.read(folder).licence,
-        files=[*states, files[0], files[1], *models.values(), *described],
+        files=[weights, source_file, target_file, *models.values(), *described],
     )
 
 
@@ -175,13 +172,13 @@ class _Network:
         self._prefix, self._list = layer["prefix"], layer["list"]
         self._ffn_dim, self._model_dim = weights.sizes(layer[0], 2)
         self._has_biases = layer[0].replace("weight", "bias") in weights
-        self._names = self._found_names()
-        self._tables = {role: self._found_table(role) for role in _SIDES}
-        rows, found = self.vocabulary_sizes()[1], weights.sizes(self._names["output"], 2)[0]
+        self._names = self._find_names()
+        self._position_tensors = {role: self._find_position_tensor(role) for role in _SIDES}
+        rows, found = self.vocab_sizes()[1], weights.sizes(self._names["output"], 2)[0]
         if found != rows:
             raise refusal(weights.path, self._names["output"], f"of {rows} rows, as the embedding has", found)
 
-    def vocabulary_sizes(self) -> list[int]:
+    def vocab_sizes(self) -> list[int]:
         """Returns the rows of both embeddings."""
         return [self._weights.sizes(self._names[role], 2)[0] for role in _SIDES]
 
@@ -219,7 +216,7 @@ class _Network:
     def tensors(self, config: TransformerConfig, vocabularies: Vocabularies) -> dict[str, Read]:
         """Returns how to read every parameter."""
         parts_of = partial(self._parts, config, vocabularies)
-        tables = re.compile("|".join(map(re.escape, self._tables.values())))
+        tables = re.compile("|".join(map(re.escape, self._position_tensors.values())))
         return read_parameters(self._weights, config, parts_of, unused=tables)
 
     def _parts(
@@ -234,7 +231,7 @@ class _Network:
             last="norm2" if is_source else "norm3",
             embedding=self._names[role],
             output=self._names["output"].removesuffix(".weight"),
-            positions=self._tables[role],
+            positions=self._position_tensors[role],
         )
         width, rows = config.model_dim, None
         if module in ("embedding.tokens", "output"):
@@ -254,11 +251,13 @@ class _Network:
         return depth
 
     def _position_fields(self) -> dict[str, object]:
-        if not all(self._tables.values()):
-            return {"positions": "sinusoidal", "max_positions": _POSITIONS}
-        return table_positions([self._weights.read(Part(name))().floats() for name in self._tables.values()])
+        if not all(self._position_tensors.values()):
+            return {"positions": "sinusoidal", "max_positions": _MAX_POSITIONS}
+        return table_positions(
+            [self._weights.read(Part(name))().floats() for name in self._position_tensors.values()]
+        )
 
-    def _found_names(self) -> dict[str, str]:
+    def _find_names(self) -> dict[str, str]:
         """Returns the names of both embeddings and of the output projection, by their roles."""
         given, roles = self._description.text_by_name("names"), (*_SIDES, "output", "positions")
         for role in given:
@@ -279,7 +278,7 @@ class _Network:
         output = known.get("output") or self._only("output", others or [names["target_embedding"]])
         return {**names, "output": output}
 
-    def _found_table(self, role: str) -> str:
+    def _find_position_tensor(self, role: str) -> str:
         """Returns the tensor with the positions of a side; empty if the state dict has none."""
         name = self._description.text_by_name("names").get("positions", "")
         if not name:
@@ -306,6 +305,14 @@ class _Network:
                 f"{self._description.path}: `names` must tell `{role}`, which may be {choices}"
             )
         return names[0]
+
+
+def _only_state_dict(folder: Path) -> Path:
+    states = _state_dicts(folder)
+    if len(states) != 1:
+        found = ", ".join(state.name for state in states) or "none"
+        raise CheckpointError(f"{folder} must hold one state dict, but has {found}: import the file itself")
+    return states[0]
 
 
 def _state_dicts(folder: Path) -> list[Path]:
@@ -339,7 +346,7 @@ def _pieces(path: Path, rows: int) -> list[str]:
 
 
 def _frame(description: Fields, name: str, usual: str) -> list[str]:
-    """Returns the pieces around those of a source; the usual one, if the description does not tell."""
+    """Returns the pieces before or behind a source; the usual one, if the description does not tell."""
     return [usual] if description.get(name) is None else description.texts(name)
 
 
