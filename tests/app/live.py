@@ -51,7 +51,7 @@ def run(settings: Settings, process: ServiceProcess | None = None, listener: Lis
 
 
 def main() -> None:
-    protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
+    protocol._MIN_RATE_SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._MIN_RATE_SECONDS))
     chosen = Settings(_env_file=None)
     set_up_logs(chosen.log_level)
     if chosen.processes == 1:
