@@ -68,6 +68,7 @@ _QUOTED = r"\"[^\"\n]{0,60}\"|'[^'\n]{0,60}'"
 _ARGUMENT = rf"(?:-?{_L}{{1,60}}(?:\.{_L}{{1,60}}){{0,4}}|{_QUOTED})"
 # None, numbers, a string, or several: one word may be prose.
 _ARGUMENTS = rf"(?:[\d.,% ]{{0,40}}|{_QUOTED}|{_ARGUMENT}(?:,[ ]?{_ARGUMENT}){{1,8}})"
+_SUFFIX = rf"(?:(?:{_UNIT}|[a-z]{{1,2}}){_E})?"  # the unit or plural of what a placeholder stands for
 _CONVERSION = rf"[-+#0]?\d{{0,3}}(?:\.\d{{1,2}})?(?:(?:l{{0,2}}|hh?|z)[dux]|[sfegcb@]|i(?!{_L}))"
 
 _FROM_ANY_PLACE = (
@@ -79,8 +80,9 @@ _FROM_ANY_PLACE = (
     r"`{1,3}[^`\n]{1,200}(?!(?<=[\s(])`\w)`{1,3}",  # not between two opening quotes: `so' and `so'
     r"<(?P<code>code|kbd|samp|tt|var)>[^<\n]{0,200}</(?P=code)>",
     MATHS,
-    rf"[$#@%]?{_BRACED}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
-    rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}|(?<!\d)(?<!\d{_S})%{_CONVERSION}",  # printf
+    rf"[$#@%]?{_BRACED}{_SUFFIX}|\[\[[^\[\]\n]{{1,100}}\]\]|\$\w{{0,30}}\([^()\n]{{1,100}}\)|<%[^<>\n]{{1,100}}%>",
+    # As in printf.
+    rf"%(?:\d{{1,2}}\$|\([\w.]{{1,60}}\)){_CONVERSION}{_SUFFIX}|(?<!\d)(?<!\d{_S})%{_CONVERSION}{_SUFFIX}",
     rf"%{_CONVERSION}(?![a-z])|%%|%[a-z]{_L}{{1,60}}%",
     r"<(?:https?://|mailto:)[^<>\s]{1,300}>",
     r"</?(?:[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?|\d[a-z0-9:-]{0,30})\s?/?>|<!--[^<>\n]{0,300}-->",

@@ -20,6 +20,10 @@ from model.text.tags import kept_tag
             ["{name}", "{0}", "{{ user.total }}", "${TOTAL}"],
         ),
         ("%s and %1$s, %d or %(count)d, 100% sure", ["%s", "%1$s", "%d", "%(count)d", "100%"]),
+        (
+            "{hours}h {n}min, {x}km/h, {item}s, %ds or %(n)dMB, but {name}'s {who}are %snow",
+            ["{hours}h", "{n}min", "{x}km/h", "{item}s", "%ds", "%(n)dMB", "{name}", "{who}", "%s"],
+        ),
         ("{n, plural, one {# file} other {# files}} left", ["{n, plural, one {# file} other {# files}}"]),
         ("Click <b>here</b><br/> &amp; wait, 3 < 5 > 2", ["<b>", "</b><br/>", "&amp;"]),
         ("Run `make serve` now 👍🏽!", ["`make serve`", "👍🏽"]),
