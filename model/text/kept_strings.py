@@ -289,7 +289,8 @@ def _spans(
 ) -> Iterator[tuple[int, int]]:
     """Yields start and end of each string to keep that is not too long.
 
-    Where several begin, it is the one listed, or else the term of a glossary, which is not kept.
+    Where several begin, it is the one listed, or else the term of a glossary, which is not kept. A term that
+    ends a figure, as its unit, is not kept either.
     """
     position = place = 0
     patterns = [pattern for pattern in (listed, _KEPT, other_scripts) if pattern]
@@ -301,6 +302,10 @@ def _spans(
         start, end = terms[place] if place < len(terms) else (len(text), len(text))
         if start <= begin and match.re is not listed:
             position = end
+        elif match.re is _KEPT and end == stop and _is_figure(text[begin:start]):
+            position = end
+            if figure := _KEPT.match(text, begin, start):
+                yield figure.span()
         else:
             if match.re is other_scripts and start < stop:
                 stop = begin + len(text[begin:start].rstrip())
@@ -311,6 +316,11 @@ def _spans(
             pattern.search(text, position) if each and each.start() < position else each
             for pattern, each in zip(patterns, found, strict=True)
         ]
+
+
+def _is_figure(text: str) -> bool:
+    """Returns whether a text is a figure and the space before its unit."""
+    return text[-1].isspace() and not any(map(str.isalpha, text))
 
 
 def _whole(string: str) -> str:

@@ -183,6 +183,8 @@ def test_turkish_has_two_letters_i() -> None:
         ("Say как дела, or так", [], ["дела"], ["как", "так"]),
         ("Use Node.js 2.0 and C++, see https://x.org/C++", [], ["Node.js 2.0", "C++"], ["https://x.org/C++"]),
         ("COVID-19, A4 or A5", ["A4"], ["COVID-19", "A4"], ["A4", "A5"]),
+        ("1,234,567 km, 2.5 kg or /my/kg", [], ["km", "kg"], ["1,234,567", "/my/kg"]),
+        ("5 kg or kg", ["5 kg"], ["kg"], ["5 kg"]),
         ("COVID-19 IS BAD AT 5 KM AND a@b.org", [], ["covid-19"], ["a@b.org"]),
     ],
 )
