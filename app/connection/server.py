@@ -129,7 +129,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or is_over
 
     def _beat(self, process: ServiceProcess) -> None:
-        """Tell the other processes how this one is, and do what the supervisor asks for."""
+        """Show the other processes the state of this one, and join a reload that the supervisor has begun."""
         lifecycle = self._context.lifecycle
         process.beat(
             is_leaving=lifecycle.phase is Phase.DRAINING,

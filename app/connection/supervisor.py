@@ -227,7 +227,7 @@ class Supervisor:
         """End the service if no process serves, and none will."""
         failure = _from_file(self._failure_file(child.index))
         if failure is not None:
-            failure = self._as_set(failure)
+            failure = self._with_whole_value(failure)
             logger.error(
                 "a process cannot start", extra={"process_index": child.index, "reason": str(failure)}
             )
@@ -242,7 +242,7 @@ class Supervisor:
             return
         self._end()
 
-    def _as_set(self, failure: TranslationError) -> TranslationError:
+    def _with_whole_value(self, failure: TranslationError) -> TranslationError:
         """Returns a failure with the value that was set, where each process has a part of it."""
         if not isinstance(failure, ConfigError):
             return failure

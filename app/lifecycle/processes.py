@@ -139,7 +139,11 @@ class ProcessTable:
         self._rows[0].wants_reload = True
 
     def decide(self) -> None:
-        """Decide the present round if all have voted, or begin one if that is due."""
+        """Decide the present round if all have voted, or begin one if that is due.
+
+        A round is due when a reload was requested, or when a process joins with other checkpoints than those
+        that are served. At the start of the service there is no round: all processes join together.
+        """
         head = self._head
         newcomers = [row for row in self._rows if row.state == State.JOINING and row.vote != head.models]
         if head.decided < head.round:
@@ -149,7 +153,9 @@ class ProcessTable:
         elif head.models == 0:
             if len(newcomers) == self.count:
                 votes = {row.vote for row in newcomers}
-                head.round += len(votes) > 1
+                if len(votes) > 1:
+                    # Each of them then sees a decision against its vote.
+                    head.round += 1
                 self._settle(votes)
         elif newcomers or any(row.wants_reload for row in self._rows):
             for row in self._rows:
@@ -198,7 +204,7 @@ class ServiceProcess:
         return [self._supervisor, *(int(row.pid) for row in self._rows if row.pid)]
 
     def beat(self, *, is_leaving: bool, is_stuck: bool) -> None:
-        """Tell the others how this process is; to be called several times a second."""
+        """Show the others that this event loop runs, and its state; to be called several times a second."""
         self._row.beat = time.monotonic()
         self._row.is_stuck = is_stuck
         if is_leaving:
@@ -278,6 +284,7 @@ class ServiceProcess:
         """
         vote = _fingerprint(checkpoints)
         is_newcomer = self._row.state == State.LOADING
+        # A later decision than this is about the vote: that of this round, or for a newcomer the next one.
         decided = self._head.decided if is_newcomer else self._round - 1
         self._vote(vote)
         if is_newcomer:
@@ -287,6 +294,7 @@ class ServiceProcess:
                 raise CheckpointError("the other processes have not loaded the same checkpoints")
             await asyncio.sleep(_POLL_SECONDS)
         if is_newcomer and self._head.decided == self._head.round:
+            # It serves what that round decided, and so need not load the checkpoints for it again.
             self._round = self._row.voted = int(self._head.round)
 
     async def become_ready(self) -> None:

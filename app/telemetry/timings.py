@@ -17,7 +17,6 @@ _current: ContextVar["Timings"] = ContextVar("timings")
 clock: Final = time.monotonic
 """Monotonic seconds."""
 
-
 Span = tuple[float, float, Stage]
 """One finished stage of a request: when it began and ended, in seconds of the clock, and its name."""
 

@@ -25,6 +25,8 @@ from model.translation.result import SentenceTranslation, better_of, second_requ
 
 # Second attempts may take this part of the time that is left; what comes after them needs the rest.
 _TIME_SHARE = 0.5
+# Threads on which long texts are read.
+_TEXT_THREADS = 2
 
 
 class TranslationService:
@@ -58,7 +60,7 @@ class TranslationService:
         self._scheduler = scheduler
         self._metrics = metrics
         self._retries = retries
-        self._threads = TextThreads(2)
+        self._threads = TextThreads(_TEXT_THREADS)
         self._loading = asyncio.Lock()
 
     async def translate(
