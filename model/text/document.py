@@ -46,6 +46,8 @@ _ELLIPSIS = r"\.{3,}+|…++"
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|{_BULLET}|{_ELLIPSIS})*+")
 # A remark, whose brackets a network may lose; no label or abbreviation, which it copies: (b), [iv], (USA).
 _LABEL = r"[(\[](?:[A-Za-z]|[ivx]{2,5}|[A-Z]{2,4})[)\]]"
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # in pairs, around text of another direction
+_LAST_DIRECTION = re.compile(f".*{_DIRECTION.pattern}", re.DOTALL)
 _BRACKETED = re.compile(rf"(?!{_LABEL})(?:\([^()]+\)|\[[^\[\]]+\]|（[^（）]+）|【[^【】]+】)")
 _NARROW = str.maketrans("（）【】", "()[]")
 
@@ -219,12 +221,19 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     """Returns a span without what surrounds its words; None if it has no letter."""
     if _PLAIN_FIRST.match(text, start, end) and _PLAIN_LAST.match(text, end - 1, end):
         return start, end
+    first, last = start, end
     start += _length(_LEADING, text[start:end])
     part = text[start:end]
     end -= _length(_TRAILING, part[::-1])
     if _BRACKETED.fullmatch(text, start, end):
         return _trimmed(text, start + 1, end - 1)
-    return (start, end) if any(map(str.isalpha, text[start:end])) else None
+    if not any(map(str.isalpha, text[start:end])):
+        return None
+    if _DIRECTION.search(text, start, end):
+        # The network reads no such mark, so the other mark of its pair must not stay alone.
+        before, behind = _DIRECTION.search(text, first, start), _LAST_DIRECTION.match(text, end, last)
+        return before.start() if before else start, behind.end() if behind else end
+    return start, end
 
 
 def _spaced(gap: str, *, is_first: bool, is_last: bool) -> str:

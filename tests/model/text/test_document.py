@@ -66,7 +66,22 @@ def test_gap_sentence_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "\n\r\n", "\u3000", "\ufeff\x00\u200b", "---", "42", "1.5 % …", "🙂🙂", "。", "ℹ️", "1️⃣"]
+    "text",
+    [
+        "",
+        " ",
+        "\n\r\n",
+        "\u3000",
+        "\ufeff\x00\u200b",
+        "---",
+        "42",
+        "1.5 % …",
+        "🙂🙂",
+        "。",
+        "ℹ️",
+        "1️⃣",
+        "\u20665\u2066 6",
+    ],
 )
 def test_what_has_no_letter_has_no_sentence(text: str) -> None:
     document = Document.split(text, "en")
@@ -88,6 +103,9 @@ def test_enumerations_and_rules_stay_out_of_sentences() -> None:
         ("Je t'aime ❤️", "Je t'aime"),
         ("👨\u200d👩\u200d👧 Hi 👍🏽 🇫🇷", "Hi"),
         ("- milk", "milk"),
+        ("\u2067Hello.\u2069 ", "Hello."),
+        ("\u200e\u2068{name}\u2069 is here ", "\u2068{name}\u2069 is here"),
+        (" Price: \u2066$5\u2069\u200f", "Price: \u2066$5\u2069"),
         ("  • - 🥚 eggs", "eggs"),
         ("## Heading", "Heading"),
         ("— Bonjour", "Bonjour"),
