@@ -80,9 +80,9 @@ def create_app(
 
     Args:
         settings: None reads them from the environment.
-        backend: Lists and loads models, once; None connects to one in the background, while the probes
-            already answer, and lists its models again at each reload.
-        connect: Makes that backend; None takes the checkpoints that the settings name.
+        backend: Its models are loaded before the lifespan begins to serve, and are never reloaded; None has
+            `connect` make one while the probes already answer, and reloads its models whenever that is due.
+        connect: Makes the backend; None takes the checkpoints that the settings name.
         process: This process among several of one service; None if it is the only one.
 
     Raises:

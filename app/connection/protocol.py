@@ -126,9 +126,9 @@ class Protocol(asyncio.Protocol):
         self._limit.close(self)
         self._receiving.stop()
         self.resume_writing()
-        if self._exchange is not None and not self._exchange.is_complete:
-            self._disconnect(self._exchange)
-            if (abandon := self._exchange.scope["state"].pop(ABANDON, None)) is not None:
+        if (exchange := self._exchange_in_progress()) is not None:
+            self._disconnect(exchange)
+            if (abandon := exchange.scope["state"].pop(ABANDON, None)) is not None:
                 abandon()
         # These refer to the connection. Without them it is freed at once, and not by the garbage collector,
         # which stops all threads while it looks for it.
@@ -161,10 +161,10 @@ class Protocol(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Close as soon as no request is in progress; uvicorn calls this when the server ends."""
-        if self._exchange is None or self._exchange.is_complete:
+        if (exchange := self._exchange_in_progress()) is None:
             self._close()
         else:
-            self._exchange.keeps_alive = False
+            exchange.keeps_alive = False
 
     def close_idle(self) -> None:
         """Close, for a new connection or after a long time without a request."""
@@ -333,6 +333,11 @@ class Protocol(asyncio.Protocol):
 
     # State
 
+    def _exchange_in_progress(self) -> Exchange | None:
+        """Returns the exchange whose answer is not complete."""
+        exchange = self._exchange
+        return None if exchange is None or exchange.is_complete else exchange
+
     def _is_answering(self) -> bool:
         """Returns whether a whole request has arrived and is not answered yet."""
         exchange = self._exchange
@@ -372,8 +377,8 @@ class Protocol(asyncio.Protocol):
 
     def _reject(self, status: int) -> None:
         """Answer if that is still possible, and end the connection."""
-        exchange, request_id = self._exchange, new_request_id()
-        if exchange is None or exchange.is_complete:
+        exchange, request_id = self._exchange_in_progress(), new_request_id()
+        if exchange is None:
             self._count_rejection(wire_code(status), status)
         else:
             state = exchange.scope["state"]
@@ -381,7 +386,7 @@ class Protocol(asyncio.Protocol):
             if not exchange.has_begun:
                 state[WIRE_STATUS] = status
             self._disconnect(exchange)
-        if exchange is None or exchange.is_complete or not exchange.has_begun:
+        if exchange is None or not exchange.has_begun:
             self._transport.write(wire_rejection(status, request_id))
         details = {"status": status, "code": wire_code(status), "request_id": request_id}
         logger.info("request refused", extra=details)

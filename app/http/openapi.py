@@ -149,13 +149,14 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     bodies = {each.body.__name__: each.body for each in operations if each.body is not None}
     types = {_id(each, each.verbs[0]): each.answer for each in operations if _is_json(each)}
     answers, schemas = _json_schemas(types | {"error": ErrorBody}, "serialization")
-    for field in (field for schema in schemas.values() for field in schema["properties"].values()):
-        if field.get("default", ...) is None:
-            # An answer leaves such a field out.
-            del field["default"]
+    for schema in schemas.values():
+        for field in schema["properties"].values():
+            if field.get("default", ...) is None:
+                # An answer leaves such a field out.
+                del field["default"]
     schemas |= _json_schemas(bodies, "validation")[1]
-    forms = {name for each in operations for name in _bodies(each).values()}
-    schemas |= {name + _FORM: _as_form(schemas[name]) for name in bodies if name + _FORM in forms}
+    body_schemas = {name for each in operations for name in _body_schemas(each).values()}
+    schemas |= {name + _FORM: _as_form(schemas[name]) for name in bodies if name + _FORM in body_schemas}
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         answer = answers.get(_id(each, each.verbs[0]))
@@ -202,7 +203,7 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
     if parameters := [*map(_in_path, operation.param_convertors), *operation.parameters]:
         described["parameters"] = parameters
     if operation.body is not None:
-        content = {kind: {"schema": _ref(name)} for kind, name in _bodies(operation).items()}
+        content = {kind: {"schema": _ref(name)} for kind, name in _body_schemas(operation).items()}
         described["requestBody"] = {"required": True, "content": content}
     if operation.path.startswith(_NEED_A_KEY):
         described["security"] = [{}, {"deepl" if operation.path.startswith(("/v2/", "/v3/")) else "key": []}]
@@ -213,7 +214,7 @@ def _in_path(name: str) -> Mapping[str, object]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _bodies(operation: Operation) -> dict[str, str]:
+def _body_schemas(operation: Operation) -> dict[str, str]:
     """Returns the name of the schema of a body by its media type."""
     if operation.body is None:
         return {}
