@@ -65,7 +65,7 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope, receive, send)
-        answer = _Answer(send)
+        answer = _RelayedAnswer(send)
         try:
             if self.cluster is None:
                 raise NotReadyError
@@ -94,7 +94,9 @@ class Front:
         limit = "max_file_bytes" if is_file else "max_body_bytes"
         return bytes(await read_bytes(request, getattr(self._settings, limit), limit.upper()))
 
-    async def _forward(self, cluster: Cluster, request: Request, body: bytes, answer: "_Answer") -> None:
+    async def _forward(
+        self, cluster: Cluster, request: Request, body: bytes, answer: "_RelayedAnswer"
+    ) -> None:
         """Send a request to replicas until one has answered it.
 
         Raises:
@@ -118,7 +120,7 @@ class Front:
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
 
-class _Answer:
+class _RelayedAnswer:
     """The answer to a client; its head is sent with the first part of its body.
 
     Attributes:

@@ -34,8 +34,16 @@ class Timings:
     """
 
     __slots__ = (
-        *("_began", "_num_summed", "_pair", "_stage", "_totals"),
-        *("characters", "items", "source_tokens", "spans", "target_tokens"),
+        "_began",
+        "_num_summed",
+        "_pair",
+        "_stage",
+        "_totals",
+        "characters",
+        "items",
+        "source_tokens",
+        "spans",
+        "target_tokens",
     )
 
     def __init__(self) -> None:
