@@ -22,7 +22,7 @@ from app.scheduling.start_limiter import StartLimiter
 from app.telemetry.access_record import AccessRecord
 from app.telemetry.logs import Event, new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
-from app.telemetry.timings import begin, clock, end, server_timing
+from app.telemetry.timings import clock, reset_current_timings, server_timing, set_current_timings
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _REQUEST_ID = REQUEST_ID_HEADER.lower().encode()
@@ -166,7 +166,7 @@ class RequestContextMiddleware:
             return
         lifecycle = self._context.lifecycle
         request = InFlightRequest(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
-        id_token, timings_token = request_id.set(request.request_id), begin(request.timings)
+        id_token, timings_token = request_id.set(request.request_id), set_current_timings(request.timings)
         lifecycle.enter()
         self._context.metrics.count_accepted()
         try:
@@ -188,7 +188,7 @@ class RequestContextMiddleware:
             request.release_permit()
             self._record(request, scope)
             request_id.reset(id_token)
-            end(timings_token)
+            reset_current_timings(timings_token)
 
     async def _wait(self, request: InFlightRequest, scope: Scope) -> None:
         with request.timings.during("queue"):

@@ -17,7 +17,7 @@ from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
-from app.telemetry.timings import current
+from app.telemetry.timings import current_timings
 from app.translation.catalogue import Catalogue
 from model.errors import ConfigError, ReplacedCheckpointError, TextTooLongError
 
@@ -173,7 +173,7 @@ class ModelRegistry:
             return
         try:
             async with asyncio.timeout_at(deadline):
-                with current().during("load"):
+                with current_timings().during("load"):
                     await self._reserve_and_load(entries)
         except TimeoutError:
             raise DeadlinePassedError from None

@@ -14,7 +14,7 @@ from app.scheduling.dispatcher import Dispatcher
 from app.scheduling.engine_batch import Outcome, StepResults, failure_reason
 from app.scheduling.engine_worker import EngineWorker
 from app.telemetry.metrics import Metrics
-from app.telemetry.timings import current
+from app.telemetry.timings import current_timings
 from model.decode_request import DecodeRequest, Hypothesis
 from model.errors import TextTooLongError
 
@@ -215,7 +215,7 @@ class Scheduler:
         finally:
             self._withdraw(pending)
             taken = min((job.taken for job in jobs if job.taken is not None), default=None)
-            current().record_decoding(now, taken, time.monotonic())
+            current_timings().record_decoding(now, taken, time.monotonic())
 
     async def drain(self, seconds: float) -> None:
         """Reject new work, and wait until all queued work is answered, at most this long."""

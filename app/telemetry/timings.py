@@ -137,17 +137,17 @@ class Timings:
         }
 
 
-def begin(timings: Timings) -> Token[Timings]:
-    """Make these the current timings, until `end`."""
+def set_current_timings(timings: Timings) -> Token[Timings]:
+    """Make these the current timings, until `reset_current_timings`."""
     return _current.set(timings)
 
 
-def end(token: Token[Timings]) -> None:
-    """Restore the timings that were current before `begin`."""
+def reset_current_timings(token: Token[Timings]) -> None:
+    """Restore the timings that were current before `set_current_timings`."""
     _current.reset(token)
 
 
-def current() -> Timings:
+def current_timings() -> Timings:
     """The timings of the current request; outside of requests, new ones that are discarded."""
     return _current.get(None) or Timings()
 

@@ -14,7 +14,7 @@ from app.background import in_background, release_memory
 from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
-from app.telemetry.timings import current
+from app.telemetry.timings import current_timings
 from app.translation.catalogue import Catalogue
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader, TextThreads
@@ -80,7 +80,7 @@ class TranslationService:
             TranslationError: If a sentence could not be decoded.
         """
         self._scheduler.require_capacity(request.client, request.deadline)
-        timings, client, size = current(), request.client, request.num_characters
+        timings, client, size = current_timings(), request.client, request.num_characters
         timings.items, timings.characters = len(request.texts), size
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         if request.source is None:
@@ -119,7 +119,7 @@ class TranslationService:
         try:
             async with asyncio.timeout_at(deadline), self._loading:
                 if not detector.is_loaded:
-                    with current().during("load"):
+                    with current_timings().during("load"):
                         await in_background(detector.load)
                         # Loading takes 35 MB more than it needs in the end.
                         await in_background(release_memory)
@@ -141,7 +141,7 @@ class TranslationService:
             jobs: Those of their jobs that have a hop to go.
             partial_results: Kept up to date while the translations grow.
         """
-        timings, client, size = current(), request.client, request.num_characters
+        timings, client, size = current_timings(), request.client, request.num_characters
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
             encode_seconds = await run(partial(self._reader.read, jobs))
@@ -221,7 +221,7 @@ class TranslationService:
                 if sentence.diagnosis is not None:
                     self._metrics.count_degenerate(sentence.diagnosis.kind)
             pair = "-".join(job.remaining[0].pair)
-            current().count_tokens(pair, source, target)
+            current_timings().count_tokens(pair, source, target)
             self._metrics.count_translated(pair, source, target)
             job.advance(own)
 

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from app.telemetry.timings import Timings, begin, current, end, server_timing
+from app.telemetry.timings import (
+    Timings,
+    current_timings,
+    reset_current_timings,
+    server_timing,
+    set_current_timings,
+)
 
 
 def test_a_repeated_stage_is_reported_once_with_all_its_time() -> None:
@@ -74,11 +80,15 @@ def test_without_texts_there_is_nothing_to_report() -> None:
 def test_tasks_and_threads_find_the_timings_of_their_request() -> None:
     async def request() -> bool:
         timings = Timings()
-        token = begin(timings)
+        token = set_current_timings(timings)
         await asyncio.sleep(0)
-        found = [current(), await asyncio.create_task(_current()), await asyncio.to_thread(current)]
-        end(token)
-        return all(each is timings for each in found) and current() is not timings
+        found = [
+            current_timings(),
+            await asyncio.create_task(_current()),
+            await asyncio.to_thread(current_timings),
+        ]
+        reset_current_timings(token)
+        return all(each is timings for each in found) and current_timings() is not timings
 
     async def requests() -> list[bool]:
         return await asyncio.gather(*(request() for _ in range(3)))
@@ -87,4 +97,4 @@ def test_tasks_and_threads_find_the_timings_of_their_request() -> None:
 
 
 async def _current() -> Timings:
-    return current()
+    return current_timings()
