@@ -7,7 +7,8 @@ order permits.
 
 import html
 import re
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -120,9 +121,11 @@ class Paragraph:
         belongs to the first, unless the second begins with some in the source or has less formatting: what
         is underlined or bold ends with its last word.
         """
-        sizes = Counter[str]()
-        for run in self.runs:
-            sizes[run.formatting] += 0 if run.is_kept else len(run.text)
+        sizes, places = Counter[str](), defaultdict[str, list[int]](list)
+        for place, run in enumerate(self.runs):
+            if not run.is_kept:
+                sizes[run.formatting] += len(run.text)
+                places[run.formatting].append(place)
         ((main, _),) = sizes.most_common(1)
         current, position, is_inside, formattings = 0, 0, False, [main]
         for mark in _RUN.finditer(markup):
@@ -131,25 +134,19 @@ class Paragraph:
             if text.isspace():
                 yield following if self._begins_with_space(following, current) else current, text
             else:
-                yield current if is_inside else self._next(current, formattings[-1]), text
+                yield current if is_inside else _next(places[formattings[-1]], current), text
             position, current, is_inside = mark.end(), following, mark[1] is not None
             if is_inside:
                 formattings.append(self.runs[current].formatting)
             elif len(formattings) > 1:
                 formattings.pop()
-        yield self._next(current, main), markup[position:]
+        yield _next(places[main], current), markup[position:]
 
     def _begins_with_space(self, place: int, before: int) -> bool:
         run, other = self.runs[place], self.runs[before]
         if run.is_kept or other.is_kept:
             return other.is_kept
         return run.text[:1].isspace() or len(run.formatting) < len(other.formatting)
-
-    def _next(self, place: int, formatting: str) -> int:
-        """Returns the first run of a formatting from a run on, else that run."""
-        following = enumerate(self.runs[place:], place)
-        fits = (each for each, run in following if run.formatting == formatting and not run.is_kept)
-        return next(fits, place)
 
     def _places(self, segments: Sequence[tuple[int, str]]) -> list[int]:
         """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
@@ -179,10 +176,8 @@ class Paragraph:
 
     def _translated(self, place: int) -> int:
         """Returns the nearest run that is translated."""
-        if not self.runs[place].is_kept:
-            return place
-        others = (each for each, run in enumerate(self.runs) if not run.is_kept)
-        return min(others, key=lambda each: abs(each - place))
+        places = (each for distance in range(len(self.runs)) for each in (place - distance, place + distance))
+        return next(each for each in places if 0 <= each < len(self.runs) and not self.runs[each].is_kept)
 
     def _gain(self, wish: int, place: int, length: int) -> int:
         """Returns how good it is that a part of so many characters goes to a run instead of its own."""
@@ -190,6 +185,12 @@ class Paragraph:
         if wish != place and length and (wanted.is_kept or run.is_kept):
             return -_NEVER
         return 2 * length * (run.formatting == wanted.formatting) + (place == wish)
+
+
+def _next(places: Sequence[int], place: int) -> int:
+    """Returns the first of some places, which are in order, from a place on, else that place."""
+    found = bisect_left(places, place)
+    return places[found] if found < len(places) else place
 
 
 def _better(sums: Sequence[int], best: int, other: int) -> int:
