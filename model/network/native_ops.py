@@ -13,7 +13,7 @@ import logging
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -293,15 +293,25 @@ def attend_sentences(
     )
     if operators is None or not is_supported:
         return None
-    choices = {
-        "heads": num_heads,
-        "width": width // num_heads,
-        "scale": scale or 1 / math.sqrt(width // num_heads),
-        "is_causal": causal,
-        "dropout": _dropout(rate),
-    }
-    joined: Tensor = _apply(_SentenceAttention, queries_NQM, keys_values_NS2M, mask, choices, operators)
+    options = _AttentionOptions(
+        heads=num_heads,
+        width=width // num_heads,
+        scale=scale or 1 / math.sqrt(width // num_heads),
+        is_causal=causal,
+        dropout=_dropout(rate),
+    )
+    joined: Tensor = _apply(_SentenceAttention, queries_NQM, keys_values_NS2M, mask, options, operators)
     return joined
+
+
+class _AttentionOptions(NamedTuple):
+    """Fields of `native.SentenceAttention` that do not depend on the tensors; `width` is that of a head."""
+
+    heads: int
+    width: int
+    scale: float
+    is_causal: bool
+    dropout: native.DropoutStruct
 
 
 class _SentenceAttention(torch.autograd.Function):
@@ -311,25 +321,25 @@ class _SentenceAttention(torch.autograd.Function):
         queries: Tensor,
         keys_values: Tensor,
         mask: Tensor | None,
-        choices: dict[str, Any],
+        options: _AttentionOptions,
         operators: Operators,
     ) -> Tensor:
         queries, keys_values = queries.contiguous(), keys_values.contiguous()
         mask = None if mask is None else mask.contiguous()
         padded = -(-keys_values.shape[1] // _LANES) * _LANES
         weights = queries.new_empty(
-            len(queries), choices["heads"], queries.shape[1], padded, dtype=torch.float32
+            len(queries), options.heads, queries.shape[1], padded, dtype=torch.float32
         )
-        _keep(ctx, queries, keys_values, mask, weights, rest=(choices, operators))
+        _keep(ctx, queries, keys_values, mask, weights, rest=(options, operators))
         joined = torch.empty_like(queries)
-        described = _sentences(queries, keys_values, mask, weights, choices)
+        described = _sentences(queries, keys_values, mask, weights, options)
         operators.attend_sentences(described, joined.data_ptr())
         return joined
 
     @staticmethod
     def backward(ctx: _Context, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         _require_first_derivative()
-        (queries, keys_values, mask, weights), (choices, operators) = ctx.saved_tensors, ctx.rest
+        (queries, keys_values, mask, weights), (options, operators) = ctx.saved_tensors, ctx.rest
         grad_output = grad_output.contiguous()
         of_queries, of_keys_values = torch.empty_like(queries), torch.empty_like(keys_values)
         gradients = native.AttentionGradients(
@@ -338,13 +348,13 @@ class _SentenceAttention(torch.autograd.Function):
             keys=_address(of_keys_values),
             values=_address_of_values(of_keys_values),
         )
-        described = _sentences(queries, keys_values, mask, weights, choices)
+        described = _sentences(queries, keys_values, mask, weights, options)
         operators.attend_sentences_gradient(described, gradients)
         return of_queries, of_keys_values, None, None, None
 
 
 def _sentences(
-    queries: Tensor, keys_values: Tensor, mask: Tensor | None, weights: Tensor, choices: dict[str, Any]
+    queries: Tensor, keys_values: Tensor, mask: Tensor | None, weights: Tensor, options: _AttentionOptions
 ) -> native.SentenceAttention:
     sentences, num_queries, width = queries.shape
     return native.SentenceAttention(
@@ -360,7 +370,7 @@ def _sentences(
         num_keys=keys_values.shape[1],
         is_bfloat16=_is_bfloat16(queries),
         threads=torch.get_num_threads(),
-        **choices,
+        **options._asdict(),
     )
 
 
@@ -471,38 +481,46 @@ def fused_smoothed_loss(
     if operators is None:
         return None
     _require_ids(labels_R, pad_id, *logits_RV.shape)
-    choices = {"pad_id": pad_id, "smoothing": smoothing, "other_probability": other}
-    both: tuple[Tensor, Tensor] = _apply(_SmoothedLoss, logits_RV, labels_R, choices, operators)
+    options = _LossOptions(pad_id=pad_id, smoothing=smoothing, other_probability=other)
+    both: tuple[Tensor, Tensor] = _apply(_SmoothedLoss, logits_RV, labels_R, options, operators)
     return both
+
+
+class _LossOptions(NamedTuple):
+    """Fields of `native.LossRows` that do not depend on the tensors."""
+
+    pad_id: int
+    smoothing: float
+    other_probability: float
 
 
 class _SmoothedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _Context, logits_RV: Tensor, labels_R: Tensor, choices: dict[str, Any], operators: Operators
+        ctx: _Context, logits_RV: Tensor, labels_R: Tensor, options: _LossOptions, operators: Operators
     ) -> tuple[Tensor, Tensor]:
         logits_RV = logits_RV if logits_RV.stride(1) == 1 else logits_RV.contiguous()
         labels_R = labels_R.contiguous()
         normalisers_R = logits_RV.new_empty(len(labels_R), dtype=torch.float32)
         sums = (ctypes.c_double * 2)()
-        operators.smoothed_loss(_loss_rows(logits_RV, labels_R, normalisers_R, choices), sums)
+        operators.smoothed_loss(_loss_rows(logits_RV, labels_R, normalisers_R, options), sums)
         smoothed, cross_entropy = (torch.tensor(each, dtype=torch.float32) for each in sums)
-        _keep(ctx, logits_RV, labels_R, normalisers_R, rest=(choices, operators))
+        _keep(ctx, logits_RV, labels_R, normalisers_R, rest=(options, operators))
         ctx.mark_non_differentiable(cross_entropy)
         return smoothed, cross_entropy
 
     @staticmethod
     def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _require_first_derivative()
-        (logits_RV, labels_R, normalisers_R), (choices, operators) = ctx.saved_tensors, ctx.rest
-        rows = _loss_rows(logits_RV, labels_R, normalisers_R, choices)
+        (logits_RV, labels_R, normalisers_R), (options, operators) = ctx.saved_tensors, ctx.rest
+        rows = _loss_rows(logits_RV, labels_R, normalisers_R, options)
         gradient_RV = torch.empty(logits_RV.shape, dtype=logits_RV.dtype)
         operators.smoothed_loss_gradient(rows, float(upstream[0]), gradient_RV.data_ptr())
         return gradient_RV, None, None, None
 
 
 def _loss_rows(
-    logits_RV: Tensor, labels_R: Tensor, normalisers_R: Tensor, choices: dict[str, Any]
+    logits_RV: Tensor, labels_R: Tensor, normalisers_R: Tensor, options: _LossOptions
 ) -> native.LossRows:
     return native.LossRows(
         logits=_address(logits_RV),
@@ -513,7 +531,7 @@ def _loss_rows(
         vocabulary=logits_RV.shape[1],
         is_bfloat16=_is_bfloat16(logits_RV),
         threads=torch.get_num_threads(),
-        **choices,
+        **options._asdict(),
     )
 
 
