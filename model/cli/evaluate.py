@@ -115,9 +115,9 @@ class TextOptions:
             return text
         from model.text.detection import are_exchanged
 
-        turned = text.reversed()
-        pairs = zip(text.sources, turned.sources, strict=True)
-        return turned if are_exchanged(pairs, (source, target)) else text
+        exchanged = text.reversed()
+        pairs = zip(text.sources, exchanged.sources, strict=True)
+        return exchanged if are_exchanged(pairs, (source, target)) else text
 
     def _read_aligned(self, source_file: str, reference_files: Sequence[str]) -> EvaluationText:
         texts = [self._read_pairs(source_file, _SIDES, target_path=file) for file in reference_files]

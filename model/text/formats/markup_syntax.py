@@ -226,6 +226,8 @@ class MarkupSyntax:
     def outlining(self, splitting: Iterable[str]) -> Self:
         """Returns the same syntax, in which the elements of each document that text stands beside are inline.
 
+        DeepL calls this the detection of a document's outline.
+
         Args:
             splitting: Elements that are not, wherever they stand.
         """
@@ -245,7 +247,7 @@ class MarkupSyntax:
         """
         beside, separating = set[str](), set[str]()
         position, before, last = 0, "", " "
-        passed: list[tuple[str, bool]] = []  # the elements since the last text, and whether they are empty
+        passed: list[tuple[str, bool]] = []  # tags since the last text, and whether they are empty elements
         for tag in (*self.tag.finditer(source, 0, source.rfind(">") + 1), None):
             text = source[position : tag.start() if tag else len(source)]
             name = (tag["name"] or "").lower() if tag else ""
