@@ -27,7 +27,7 @@ from model.network.transformer import Transformer
 from model.training.config_sections import BatchConfig, OptimisationConfig, Precision, RunConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.dataset import Lengths
-from model.training.distributed.hardware import tune_cpu
+from model.training.distributed.world import tune_cpu
 from model.training.optimisation.measurements import measured_peak, operations_of_batch, wait_for
 from model.training.optimisation.objective import Smoothing
 from model.training.optimisation.optimiser import build_optimiser

@@ -13,8 +13,7 @@ from app.lifecycle.watchdog import Watchdog
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.telemetry.shared_metrics import SharedMetrics
-from app.translation.file_jobs import FileJobs
-from app.translation.file_store import FileStore
+from app.translation.file_jobs import FileJobs, FileStore
 from app.translation.glossary_store import GlossaryStore
 from app.translation.service import TranslationService
 from model.errors import ConfigError

@@ -1,11 +1,15 @@
-"""② ⑨ Files: their texts are translated in portions, for a client that waits or in the background."""
+"""② ⑨ Files: their texts are translated in portions, and the translated files are kept for a while."""
 
 import asyncio
 import dataclasses
 import logging
 import math
+import os
 import pickle
+import re
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +19,7 @@ from typing import Final
 
 from app.admission.quota import Quota
 from app.background import in_background
-from app.errors import OverloadedError
-from app.translation.file_store import FileStore
+from app.errors import DrainingError, OverloadedError
 from app.translation.requests import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
@@ -27,7 +30,10 @@ logger = logging.getLogger(__name__)
 # A portion is queued as one request: small enough for the other clients, large enough for full batches.
 _PORTION_CHARACTERS: Final = 4_000
 _PORTION_TEXTS: Final = 64
+# Bytes that the smallest file counts as, so that many small files cannot fill a disk.
+_LEAST_COST: Final = 4_096
 _MAX_JOBS: Final = 1_024
+_NAME: Final = re.compile(r"[\w-]+(\.\w+)?", re.ASCII)
 _FIELD: Final = "file"
 
 
@@ -94,21 +100,115 @@ def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[begin:]
 
 
+class FileStore:
+    """Translated files under names that cannot be guessed, in private folders, for some seconds.
+
+    Its methods are for the event loop only.
+
+    Args:
+        max_bytes: Most bytes of all files.
+        seconds: How long a file is kept.
+        folder: Where several processes find each other's files; None for one process, which makes a folder
+            when it is needed.
+        index: Number of this process.
+    """
+
+    def __init__(self, max_bytes: int, seconds: float, folder: Path | None = None, index: int = 0) -> None:
+        self._bytes = Quota(max_bytes)
+        self._seconds = seconds
+        self._folder = folder
+        self._index = str(index)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._is_closed = False
+        if folder is not None:
+            # The process before this one may have left some.
+            shutil.rmtree(folder / self._index, ignore_errors=True)
+        self._expiries: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+
+    async def add(self, content: bytes, suffix: str, client: str) -> str:
+        """Keep a file.
+
+        Returns:
+            Its name.
+
+        Raises:
+            OverloadedError: If the files, or those of the client, have too many bytes.
+        """
+        cost = max(len(content), _LEAST_COST)
+        if not self._bytes.fits(cost, client):
+            raise OverloadedError(int(self._seconds) or 1)
+        name = secrets.token_urlsafe(24) + suffix
+        path = self.new_path("files", name)
+        self._bytes.take(cost, client)
+        expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
+        self._expiries[name] = expiry, partial(self._bytes.give_back, cost, client)
+        try:
+            await in_background(partial(_write, path, content))
+        except BaseException:
+            self.remove(name)
+            raise
+        return name
+
+    def new_path(self, kind: str, name: str) -> Path:
+        """Returns where this process puts something of a kind, in a private folder.
+
+        Raises:
+            DrainingError: If the store is closed: nothing would delete the file.
+        """
+        if self._is_closed:
+            raise DrainingError
+        if self._folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-", ignore_cleanup_errors=True)
+            self._folder = Path(self._temporary.name)
+        folder = self._folder / self._index / kind
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder / name
+
+    def path(self, name: str, kind: str = "files") -> Path | None:
+        """Returns where a process has put something; None if there is nothing of this name and kind."""
+        if self._folder is None or _NAME.fullmatch(name) is None:
+            return None
+        return next(self._folder.glob(f"*/{kind}/{name}"), None)
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if it is there; the process that has kept it gives its bytes back."""
+        if (kept := self._expiries.pop(name, None)) is not None:
+            expiry, give_back = kept
+            expiry.cancel()
+            give_back()
+        if (path := self.path(name)) is not None:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete all files, and keep no further ones."""
+        self._is_closed = True
+        for name in list(self._expiries):
+            self.remove(name)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        elif self._folder is not None:
+            shutil.rmtree(self._folder / self._index, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
 @dataclass(eq=False)
 class FileJob:
     """A file that is translated in the background.
-
-    Its state is written after each portion, so that every process of the service can tell it.
 
     Attributes:
         client: Name of its client.
         key: Which only its client knows.
         suffix: Of its name.
         began: When it was started, seconds of the monotonic clock.
-        path: The file of its state; there is none once the job is cancelled.
+        path: Where its state is, for all processes; nothing is there once the job is cancelled.
         done: Characters that are translated.
         total: All characters.
-        result_name: Name of the result in the store, where it is until it is fetched; None before it is done.
+        name: Where the result is, or was, in the store; None before it is done.
         failure: Why there is no result; None if there is, or may be.
     """
 
@@ -119,11 +219,11 @@ class FileJob:
     path: Path
     done: int = 0
     total: int = 0
-    result_name: str | None = None
+    name: str | None = None
     failure: Exception | None = None
 
     def progress(self, done: int, total: int) -> None:
-        """Record how many characters are translated.
+        """Note how many characters are translated.
 
         Raises:
             CancelledError: If another process has cancelled the job.
@@ -208,7 +308,7 @@ class FileJobs:
         if not (self._bytes.fits(size, client) and self._count.fits(1, client)):
             raise OverloadedError(5)
         name = secrets.token_urlsafe(24)
-        path = self._store.new_path(name, "jobs")
+        path = self._store.new_path("jobs", name)
         job = FileJob(client, secrets.token_urlsafe(24), suffix, time.monotonic(), path)
         job.save()
         self._bytes.take(size, client)
@@ -223,7 +323,7 @@ class FileJobs:
 
     async def _run(self, job: FileJob, work: Callable[[FileJob], Coroutine[object, object, bytes]]) -> None:
         try:
-            job.result_name = await self._store.add(await work(job), job.suffix, job.client)
+            job.name = await self._store.add(await work(job), job.suffix, job.client)
         except Exception as failure:
             # Its frames would keep the file.
             failure.__traceback__ = failure.__context__ = failure.__cause__ = None
@@ -244,8 +344,8 @@ class FileJobs:
 
     def cancel(self, name: str, job: FileJob) -> None:
         """End a job that `find` returned, and forget it; its result, if there is one, is deleted."""
-        if job.result_name is not None:
-            self._store.remove(job.result_name)
+        if job.name is not None:
+            self._store.remove(job.name)
         job.path.unlink(missing_ok=True)
         self._forget(name)
 

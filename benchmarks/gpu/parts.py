@@ -17,8 +17,7 @@ from torch.profiler import profile as profiled
 from model.config import TransformerConfig, preset
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.engine import DecodingEngine
-from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.device_use import using
+from model.decoding.pytorch.device_use import CudaGraphs, using
 from model.decoding.pytorch.kernel_check import Sizes, cases, fuse_steps, kernels_work, require_agreement
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.runner import Interrupt

@@ -151,7 +151,7 @@ def _prepare(config: TrainConfig, world: "World") -> None:
 
 
 def _train(config: TrainConfig, world: "World", *, resume: bool) -> None:
-    from model.training.distributed.hardware import tuned_cpu
+    from model.training.distributed.world import tuned_cpu
     from model.training.run import open_run
 
     with tuned_cpu(config.run.threads):

@@ -115,8 +115,8 @@ def cuda_graphs() -> dict[str, int]:
 
     Empty if no GPU decodes in this process.
     """
-    module = sys.modules.get("model.decoding.pytorch.cuda_graphs")
-    return module.count_graphs() if module else {}
+    device_use = sys.modules.get("model.decoding.pytorch.device_use")
+    return device_use.count_graphs() if device_use else {}
 
 
 def gpu_memory() -> dict[str, int]:

@@ -5,7 +5,7 @@ source_sentence  ③ ⑦ a sentence as the network reads it; casing
 normalisation    clean-up of characters, the same for training and for serving
 tokenizer        text to token ids and back, with SentencePiece; piece_models has other projects' kinds
 tags             inline tags, each a character of the text, apart from it
-kept_strings     protects placeholders, addresses and figures, which kept_patterns matches
+kept_strings     protects placeholders, addresses and figures
 glossary         terms with prescribed translations
 languages        codes, names, capitals and scripts of languages
 detection        finds the language of a text, by letters and by the words of `common_words.txt`

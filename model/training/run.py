@@ -21,8 +21,7 @@ from model.training.config_sections import Precision
 from model.training.data.augmentation.piece_dropout import PieceDropouts
 from model.training.data.batches import BatchStream
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
-from model.training.distributed.hardware import choose_device
-from model.training.distributed.world import SINGLE_PROCESS, World, require_batches_for_all
+from model.training.distributed.world import SINGLE_PROCESS, World, choose_device, require_batches_for_all
 from model.training.optimisation.measurements import expected_minutes, measured_peak
 from model.training.optimisation.step import Updater
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.engines import EngineProcess, EngineSpec, _decode
-from model.training.distributed.hardware import tuned_cpu
+from model.training.distributed.world import tuned_cpu
 
 
 def run(benchmark: click.Command, output: Path, *options: str, name: str) -> dict[str, Any]:

@@ -215,7 +215,7 @@ async def status(request: Request) -> schemas.DeepLDocumentStatus:
     fields: dict[str, object] = {"document_id": request.path_params["document_id"]}
     if job.failure is not None:
         fields |= {"status": "error", "error_message": str(as_request_error(job.failure))}
-    elif job.result_name is not None:
+    elif job.name is not None:
         fields |= {"status": "done", "billed_characters": job.total}
     else:
         fields |= {
@@ -232,15 +232,15 @@ async def result(request: Request) -> Response:
     job = await _job(request)
     if job.failure is not None:
         raise job.failure
-    if job.result_name is None:
+    if job.name is None:
         retry = {"Retry-After": str(job.seconds_left)}
         raise RequestError("file_not_ready", "the document is not translated yet", headers=retry)
     files = context_of(request).files
-    path = files.path(job.result_name)
+    path = files.path(job.name)
     if path is None:
         raise RequestError("not_found", "the document was fetched already, or deleted")
     response = file_response(path)
-    files.remove(job.result_name)
+    files.remove(job.name)
     return response
 
 

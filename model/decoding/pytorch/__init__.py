@@ -10,8 +10,7 @@
     search/         greedy search, sampling, beam search, constraints, penalties
     encoding        encoder batches that run next to the decoder
     kernel_check    whether steps may use the Triton kernels: what they compute is compared with PyTorch
-    device_use      transfers, what errors of a device mean, and who may use it
-    cuda_graphs     recordings of work of fixed shape
+    device_use      transfers, what errors of a device mean, and recordings (CUDA graphs)
 
 It decides exactly as the native batch does.
 """

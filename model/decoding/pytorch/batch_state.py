@@ -1,7 +1,7 @@
 """⑤ One step of a batch of slots × hypotheses on its device: network, constraints, choice.
 
 All that is known of a sentence lies in tensors of fixed shape. A step reads and writes them in place
-and takes no decision on the host, so that it can be recorded once and replayed (see cuda_graphs).
+and takes no decision on the host, so that it can be recorded once and replayed (see device_use).
 
 Shapes: N slots, K hypotheses, C positions, S source positions, V vocabulary.
 """

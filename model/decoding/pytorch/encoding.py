@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch import device_use
-from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.device_use import to_device
+from model.decoding.pytorch.device_use import CudaGraphs, to_device
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import EncoderOutput
 from model.network.transformer import Transformer

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch.batch_state import BatchState, Starts
-from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.device_use import to_device, using
+from model.decoding.pytorch.device_use import CudaGraphs, to_device, using
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, power_of_two
 from model.decoding.pytorch.running_batch import KvAllocator, RunningBatch
 from model.decoding.pytorch.slot_options import ActiveFeatures

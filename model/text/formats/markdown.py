@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from model.text.formats.file_text import FileText, decoded, text_of
-from model.text.kept_patterns import MATHS
+from model.text.kept_strings import MATHS
 
 _BYTE_ORDER_MARK = "\ufeff"
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)

@@ -226,11 +226,11 @@ class Prefetcher(Iterator[Item]):
 class BatchStream(Iterator[Batch]):
     """Endless batches, epoch after epoch, on the device where they are needed.
 
-    The order depends on seed and epoch, and on the kind of device, because the padding that a GPU needs is
-    part of the budget. Where several processes train together, each stream yields every batch, but only the
-    shapes and token counts of those that other processes work on, so that the processes together train on
-    exactly what one process would. `state_dict` counts the batches that were yielded, not those that were
-    prefetched.
+    The order depends on (seed, epoch) alone, and on whether a GPU needs the batches, whose padding there is
+    part of the budget. Where several processes train together, each stream yields
+    every batch, but only the shapes and token counts of those that other processes work on, so that the
+    processes together train on exactly what one process would. `state_dict` counts the batches that were
+    yielded, not those that were prefetched.
 
     Args:
         dataset: Pairs to draw, each as often as the weight of its corpus says.
@@ -365,11 +365,11 @@ class _Epochs:
             groups = self.plan(current)
             for index in range(first if current == epoch else 0, len(groups)):
                 is_own = index % self._world_size == self._rank
-                batch = (self._batch if is_own else self._remote_batch)(groups[index], current, index)
+                batch = (self._batch if is_own else self._outline)(groups[index], current, index)
                 yield self._for_gpu(batch) if self._is_for_gpu else batch
 
     def _batch(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        """A batch of this process: padded ids, and the targets shifted by one for the decoder."""
+        """Pads ids and shifts targets."""
         sources, targets = self._sources.rows(pairs, epoch), self._targets.rows(pairs, epoch)
         labels_NT = targets.padded(self._pad_id)
         decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
@@ -387,8 +387,8 @@ class _Epochs:
             index=index,
         )
 
-    def _remote_batch(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        """A batch that another process works on: numbers and shapes."""
+    def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
+        """A batch that another process works on."""
         sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
         return Batch(

@@ -20,7 +20,6 @@ from model.files import atomic_folder
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 from model.training.config_sections import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.alterations import AUGMENTATION_VERSION, Augmenter, Copy
-from model.training.data.augmentation.word_pairs import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.data.cleaning import Cleaner, CleaningReport
 from model.training.data.corpus import SentencePair, corpus_files, read_pairs
 from model.training.data.dataset import (
@@ -35,6 +34,7 @@ from model.training.data.dataset import (
     TokenWriter,
     write_index,
 )
+from model.training.data.lexicon import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.distributed.world import SINGLE_PROCESS, World
 
 logger = logging.getLogger(__name__)

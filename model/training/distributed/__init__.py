@@ -1,7 +1,7 @@
 """The device of a run, and the processes that train together on several.
 
-`hardware` chooses and tunes the device, `world` is what the rest of the trainer sees of the processes, and
-`process_group` is the one use of torch.distributed.
+`world` chooses the device, and is what the rest of the trainer sees of the processes; `process_group` is the
+one use of torch.distributed.
 """
 
 import os

@@ -13,8 +13,7 @@ from starlette.applications import Starlette
 from app.errors import DrainingError
 from app.main import create_app
 from app.settings import Settings
-from app.translation.file_jobs import FileJob
-from app.translation.file_store import FileStore
+from app.translation.file_jobs import FileJob, FileStore
 from tests.app.conftest import Serve, serving, until
 from tests.app.double import DoubleBackend, write_keys
 
@@ -160,7 +159,7 @@ async def test_a_full_disk_is_something_to_come_back_for(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     full = OSError(ENOSPC, "No space left on device")
-    monkeypatch.setattr("app.translation.file_store._write", Mock(side_effect=full))
+    monkeypatch.setattr("app.translation.file_jobs._write", Mock(side_effect=full))
     monkeypatch.setattr(FileJob, "save", Mock(side_effect=full))
     for path, form in (("/translate_file", FORM), ("/v2/document", {"target_lang": "FR"})):
         refused = await client.post(path, files={"file": ("a.txt", b"one")}, data=form)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.engine import DecodingEngine
-from model.decoding.pytorch import cuda_graphs, device_use
-from model.decoding.pytorch.cuda_graphs import CudaGraphs, count_graphs
-from model.decoding.pytorch.device_use import RecordingGate, to_device
+from model.decoding.pytorch import device_use
+from model.decoding.pytorch.device_use import CudaGraphs, RecordingGate, count_graphs, to_device
 from model.decoding.pytorch.encoding import SideEncoder
 from model.decoding.pytorch.static_runner import StaticBatch, StaticRunner
 from model.decoding.runner import Result
@@ -38,7 +37,7 @@ _WAIT = 60.0
 @pytest.fixture(autouse=True)
 def eager_to_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes are recorded at their second run."""
-    monkeypatch.setattr(cuda_graphs, "_RUNS_BEFORE_RECORDING", 2)
+    monkeypatch.setattr(device_use, "_RUNS_BEFORE_RECORDING", 2)
 
 
 def static_runner(network: Transformer = NETWORK, **sizes: object) -> StaticRunner:
@@ -143,7 +142,7 @@ def test_fused_steps_are_recorded_and_replayed(cuda: StubCuda) -> None:
 @given(st.lists(st.tuples(option_sets, st.integers(1, 9)), min_size=2, max_size=8))
 def test_any_options_replay_as_they_run(asked: list[tuple[dict[str, object], int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda_graphs, "_RUNS_BEFORE_RECORDING", 1)
+        patch.setattr(device_use, "_RUNS_BEFORE_RECORDING", 1)
         stub = install(patch)
         runner, reference = static_runner(), ReferenceDecoder(NETWORK)
         requests = [request(sentences(n, seed=i)[0], **options) for i, (options, n) in enumerate(asked)]
@@ -186,12 +185,12 @@ def test_graphs_are_off_after_many_failures(cuda: StubCuda, caplog: pytest.LogCa
     runner = static_runner()
     runner.warm_up()
     require_right(runner)
-    assert runner._graphs.num_eager == cuda_graphs._MOST_FAILURES
+    assert runner._graphs.num_eager == device_use._MOST_FAILURES
     assert any("CUDA graphs are off" in message for message in caplog.messages)
     begun = cuda.calls["begin"]
     require_right(runner)
     assert cuda.calls["begin"] == begun
-    assert count_graphs()["eager"] >= cuda_graphs._MOST_FAILURES
+    assert count_graphs()["eager"] >= device_use._MOST_FAILURES
 
 
 def test_what_is_used_least_recently_is_freed(cuda: StubCuda) -> None:
@@ -234,7 +233,7 @@ def test_work_is_tried_out_by_the_thread_and_on_the_stream_that_record_it(cuda: 
 
 
 def test_a_rare_shape_is_not_recorded(cuda: StubCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_graphs, "_RUNS_BEFORE_RECORDING", 5)
+    monkeypatch.setattr(device_use, "_RUNS_BEFORE_RECORDING", 5)
     graphs, total = CudaGraphs(CPU), torch.zeros(())
     for _ in range(4):
         graphs.run("shape", lambda: total.add_(1))

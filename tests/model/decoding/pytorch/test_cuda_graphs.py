@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.decoding.pytorch.cuda_graphs import CudaGraphs, count_graphs
+from model.decoding.pytorch.device_use import CudaGraphs, count_graphs
 
 
 def test_on_a_cpu_the_work_is_just_done() -> None:
