@@ -306,8 +306,7 @@ class LimitSettings(BaseModel):
     max_queued_tokens: int = Field(
         default=65_536,
         ge=1,
-        description="Most source tokens in the queue, multiplied by the beam size of their request; at least "
-        "what one sentence may need",
+        description="Most source tokens in the queue, multiplied by the beam size of their request",
     )
     max_batch_tokens: OrAuto = Field(
         default=0,

@@ -173,18 +173,11 @@ class EngineBackend:
         encode_tokens = _NATIVE_ENCODE_TOKENS if factory.is_native else _TORCH_ENCODE_TOKENS
         if factory.device != "cpu":
             encode_tokens = _GPU_ENCODE_TOKENS
-        self._require_queue(card)
         return factory.make(
             max_batch_tokens=self._settings.max_batch_tokens or None,
             max_encode_tokens=self._settings.max_encode_tokens or encode_tokens,
             max_kv_slots=self._max_kv_slots(card, factory.kv_slot_bytes),
         )
-
-    def _require_queue(self, card: ModelCard) -> None:
-        needed = card.max_source_length * card.decoding.rows
-        if self._settings.max_queued_tokens < needed:
-            requirement = f"at least {needed}, as one sentence of {card.name} may need"
-            raise ConfigError("max_queued_tokens", requirement, self._settings.max_queued_tokens)
 
     @property
     def _engines_a_device(self) -> int:

@@ -147,13 +147,6 @@ def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
         load(tiny_checkpoint, max_state_bytes=enough - 1)
 
 
-def test_the_queue_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
-    # 64 source tokens and 2 beams.
-    load(tiny_checkpoint, max_queued_tokens=128).close()
-    with pytest.raises(ConfigError, match="`max_queued_tokens` must be at least 128, as one sentence of "):
-        load(tiny_checkpoint, max_queued_tokens=127)
-
-
 def test_new_self_test_sentences_are_listed(tiny_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
     backend = backend_of(folder)
