@@ -1,4 +1,4 @@
-"""`dragoman serve`: every setting is an option and an environment variable."""
+"""`dragoman serve`, where every setting is an option and an environment variable, and `dragoman key`."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from dotenv.parser import parse_stream
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from app.admission.keys import KEY
+from app.admission.keys import KEY, append_line, line_of, new_key
 from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
 from model.checkpoint.manifest import served_folders
 from model.decoding.device import available_cores, may_have_gpu
@@ -140,3 +140,37 @@ def _read_settings(options: dict[str, str]) -> Settings:
 
 
 serve = click.Command("serve", callback=_serve, params=list(_options()), help=_serve.__doc__)
+
+
+def _key(name: str, file: Path | None) -> None:
+    """Make an API key for NAME and show it, this once.
+
+    The line for the file of keys (DRAGOMAN_API_KEYS_FILE) follows, unless --file appends it there. A
+    running service reads the change with its next request. NAME may have several keys while one replaces
+    another. To revoke a key, delete its line.
+    """
+    value = new_key()
+    line = line_of(name, value)
+    try:
+        if file is not None:
+            append_line(file, line)
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{file} cannot be written: it is not text") from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None
+    click.echo(f"key:  {value}")
+    if file is None:
+        click.echo(f"line: {line}")
+
+
+key = click.Command(
+    "key",
+    callback=_key,
+    params=[
+        click.Argument(["name"]),
+        click.Option(
+            ["--file"], type=click.Path(path_type=Path, dir_okay=False), help="Append its line to this file"
+        ),
+    ],
+    help=_key.__doc__,
+)

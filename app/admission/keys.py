@@ -49,6 +49,25 @@ def line_of(name: str, key: str) -> str:
     return line
 
 
+def append_line(file: Path, line: str) -> None:
+    """Append a line to a file of keys, whole or not at all.
+
+    Raises:
+        OSError: If the file cannot be read or written.
+        UnicodeDecodeError: If the file is not text.
+    """
+    if not file.exists():
+        # The file holds digests only, but the names of the owners are not public either.
+        file.touch(mode=0o600)
+    text, size = file.read_text("utf-8"), file.stat().st_size
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
+    except OSError:
+        os.truncate(file, size)  # a part of a line would make the file malformed
+        raise
+
+
 class _MalformedLineError(ConfigError):
     """A line of the file of keys has another form than `name:hex`."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.admission.key_command import key
 from app.admission.keys import KeyRing
+from app.cli import key
 from model.cli import main
 from tests.full_disk import largest_file
 
