@@ -18,7 +18,7 @@ from app.http.errors import CLIENT_GONE, WIRE_STATUS, RequestError, error_respon
 from app.http.openapi import ENDPOINT
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
-from app.scheduling.start_limiter import StartLimiter
+from app.scheduling.fair_queue import StartLimiter
 from app.telemetry.access_record import AccessRecord
 from app.telemetry.logs import Event, new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED

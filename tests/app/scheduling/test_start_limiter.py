@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.scheduling.start_limiter import StartLimiter
+from app.scheduling.fair_queue import StartLimiter
 
 pytestmark = pytest.mark.anyio
 
