@@ -57,8 +57,8 @@ _SHORTEST_STEP = 250
 _TAIL = 50
 """Characters before a boundary that are examined."""
 
-# Between the items of a menu or title in one line, but not in P(A | B).
-_SEPARATOR = re.compile(r"\s(?=[|•·]\s)(?![^()]{0,40}\))")
+# Between the items of a menu, a title or a row of a table in one line, but not in P(A | B).
+_SEPARATOR = re.compile(r"\s(?=[|•·](?:\s|\Z))(?![^()]{0,40}\))")
 _CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
 _WORD_END = re.compile(r"\S(?=\s)")
 # What may begin a string to keep in which a sentence seems to end: code, a placeholder, a tag, a call, maths.

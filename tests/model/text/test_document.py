@@ -307,6 +307,7 @@ def split(text: str, language: str) -> list[str]:
         ("en", ["Let $a_1. B$ be 5. ", "Run C:\\Dr. No\\a.exe now. ", "It cost $5. ", "And $6."]),
         ("zh", ["(a. ", "B) $(cat a. Echo b) 12"]),
         ("en", ["Home ", "| About us ", "| Run `cat a | grep b` now ", "• a|b"]),
+        ("en", ["| Name ", "| Age ", "|"]),
         ("en", ["It works.", "It really does. ", "See readme.Txt or use foo.Bar()."]),
         ("fr", ["J'ai vu M. Dupont, M.\xa0Durand et Mlle. Petit. ", "Ça va ? ", "J.-C. est né."]),
         ("fr", ["« Très bien ! » dit-elle. ", "Fin."]),
