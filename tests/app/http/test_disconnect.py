@@ -64,8 +64,8 @@ async def test_the_first_text_of_an_unknown_language_waits_for_statistics_and_ot
     gate, loads = threading.Event(), []
 
     def load(detector: LanguageDetector) -> None:
-        loads.append(gate.wait(60))
-        detector.is_loaded = True
+        loads.append(detector)
+        detector.is_loaded = gate.wait(60)
 
     monkeypatch.setattr(LanguageDetector, "load", load)
     unknown = REQUEST | {"source": "auto"}
