@@ -9,25 +9,15 @@ from model.errors import ConfigError, NativeError
 from model.native import binding, operators
 from model.native.binding import ABI_VERSION, ENVIRONMENT, Library, load_library, runnable_variants
 from model.native.build import SOURCES, VARIANTS, checksum_path, library_path, write_checksum
-from tests.model.native_library import needs_compiler
+from tests.model.native_library import needs_compiler, needs_native
 
 
-def compile_library(path: Path, program: str) -> None:
-    command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
-    subprocess.run(command, input=program, text=True, check=True, timeout=300)
-    write_checksum(path)
-
-
-def test_each_instruction_set_has_its_own_library(library: Library) -> None:
-    assert any(f"-{variant}-" in library.name for variant in VARIANTS)
-
-
-def test_the_fastest_one_that_runs_is_taken(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_native
+def test_the_fastest_library_is_taken_unless_the_environment_names_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(ENVIRONMENT, raising=False)
     assert f"-{runnable_variants()[0]}-" in load_library().name
-
-
-def test_the_environment_forces_one(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     for variant in runnable_variants():
         monkeypatch.setenv(ENVIRONMENT, variant)
         assert f"-{variant}-" in load_library().name
@@ -82,10 +72,27 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
         Library(tmp_path / "library.so")
 
 
+NAMED = 'extern "C" int dragoman_{}() {{ return {}; }}'
+
+
 @needs_compiler
-def test_a_foreign_library_is_refused(tmp_path: Path) -> None:
-    compile_library(tmp_path / "library.so", "int answer() { return 42; }")
-    with pytest.raises(NativeError, match="dragoman_abi_version"):
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("int answer() { return 42; }", "dragoman_abi_version"),
+        (NAMED.format("abi_version", 999), "but has 999"),
+        (
+            NAMED.format("abi_version", ABI_VERSION) + NAMED.format("request_instructions", 0),
+            r"denies library\.so the use",
+        ),
+    ],
+    ids=["foreign", "of another version", "instructions that the system withholds"],
+)
+def test_a_library_that_cannot_be_used_is_refused(program: str, message: str, tmp_path: Path) -> None:
+    command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(tmp_path / "library.so")]
+    subprocess.run(command, input=program, text=True, check=True, timeout=300)
+    write_checksum(tmp_path / "library.so")
+    with pytest.raises(NativeError, match=message):
         Library(tmp_path / "library.so")
 
 
@@ -118,25 +125,6 @@ def test_the_next_library_stands_in_for_a_damaged_one(
         load_library(fastest)
 
 
-@needs_compiler
-def test_a_library_whose_instructions_the_system_withholds_is_refused(tmp_path: Path) -> None:
-    program = f"""
-        extern "C" int dragoman_abi_version() {{ return {ABI_VERSION}; }}
-        extern "C" int dragoman_request_instructions() {{ return 0; }}
-    """
-    compile_library(tmp_path / "library.so", program)
-    with pytest.raises(NativeError, match=r"denies library\.so the use"):
-        Library(tmp_path / "library.so")
-
-
-@needs_compiler
-def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
-    program = 'extern "C" int dragoman_abi_version() { return 999; }'
-    compile_library(tmp_path / "library.so", program)
-    with pytest.raises(NativeError, match="but has 999"):
-        Library(tmp_path / "library.so")
-
-
 PAIRS: list[tuple[type[ctypes.Structure], str]] = [
     (binding.NativeConfig, "NetworkConfig"),
     (binding.TensorRows, "Tensor"),
@@ -158,28 +146,23 @@ PAIRS: list[tuple[type[ctypes.Structure], str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Size of each structure and offset of each field, by the compiler."""
-    lines = []
-    for structure, name in PAIRS:
-        lines.append(f'std::printf("{name} %zu\\n", sizeof(dragoman::{name}));')
-        for field, *_ in structure._fields_:
-            lines.append(f'std::printf("{name}.{field} %zu\\n", offsetof(dragoman::{name}, {field}));')
-    headers = ["<cstddef>", "<cstdio>", '"decoding/session.h"', '"training/operators.h"']
-    program = "\n".join([*(f"#include {header}" for header in headers), "int main() {", *lines, "}"])
-    binary = tmp_path_factory.mktemp("structures") / "places"
-    command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-x", "c++", "-", "-o"]
-    subprocess.run([*command, str(binary)], input=program, text=True, check=True, timeout=300)
-    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True, timeout=300).stdout
-    return {name: int(place) for name, place in map(str.split, output.splitlines())}
-
-
 @needs_compiler
-@pytest.mark.parametrize(("structure", "name"), PAIRS)
-def test_every_field_is_where_the_library_has_it(
-    structure: type[ctypes.Structure], name: str, places: dict[str, int]
-) -> None:
-    assert ctypes.sizeof(structure) == places[name]
-    for field, *_ in structure._fields_:
-        assert getattr(structure, field).offset == places[f"{name}.{field}"], field
+def test_every_field_is_where_the_library_has_it() -> None:
+    claims = []
+    for structure, name in PAIRS:
+        claims.append(f"sizeof(dragoman::{name}) == {ctypes.sizeof(structure)}")
+        for field, *_ in structure._fields_:
+            offset = getattr(structure, field).offset
+            claims.append(f"offsetof(dragoman::{name}, {field}) == {offset}")
+    headers = ["<cstddef>", '"decoding/session.h"', '"training/operators.h"']
+    lines = [f"#include {header}" for header in headers] + [f"static_assert({claim});" for claim in claims]
+    command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-fsyntax-only"]
+    outcome = subprocess.run(
+        [*command, "-x", "c++", "-"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert outcome.returncode == 0, outcome.stderr

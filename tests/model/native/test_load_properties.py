@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.checkpoint.weights import StoredTensor
@@ -92,6 +92,7 @@ def damages(draw: st.DrawFn, config: TransformerConfig) -> tuple[str, StoredTens
     return name, StoredTensor(np.zeros(shape, np.float32), "float32")
 
 
+@settings(max_examples=60)
 @given(config=configs(), precision=st.sampled_from(PRECISIONS), variant=st.sampled_from(runnable_variants()))
 def test_any_network_translates(config: TransformerConfig, precision: str, variant: str) -> None:
     torch_network = randomised(Transformer(config))
@@ -104,6 +105,7 @@ def test_any_network_translates(config: TransformerConfig, precision: str, varia
         assert found.score == pytest.approx(expected.score, abs=1e-3)
 
 
+@settings(max_examples=60)
 @given(data=st.data(), config=configs(), precision=st.sampled_from(PRECISIONS))
 def test_a_tensor_of_another_kind_is_named(
     data: st.DataObject, config: TransformerConfig, precision: str
