@@ -1,5 +1,9 @@
 """DeepL's own package, unchanged, against the running service."""
 
+import os
+import subprocess
+import sys
+
 import deepl
 import pytest
 from deepl import Formality, ModelType, SplitSentences
@@ -23,10 +27,12 @@ def test_the_older_class_too(live: Live) -> None:
     client.close()
 
 
-def test_texts_keep_their_order_and_white_space(live: Live) -> None:
-    texts = ["one", "", " \n", "\ttwo  words. \r\n\r\nthree\n", "où est la gare, s'il vous plaît"]
+def test_as_many_texts_as_deepl_takes_keep_their_order_and_white_space(live: Live) -> None:
+    more = [f"word {i}" for i in range(45)]
+    texts = ["one", "", " \n", "\ttwo  words. \r\n\r\nthree\n", "où est la gare, s'il vous plaît", *more]
     results = connect(live).translate_text(texts, target_lang="FR")
-    assert [result.text for result in results] == ["ONE", "", " \n", "\tTWO WORDS. \r\n\r\nTHREE\n", texts[4]]
+    translations = ["ONE", "", " \n", "\tTWO WORDS. \r\n\r\nTHREE\n", texts[4], *map(str.upper, more)]
+    assert [result.text for result in results] == translations
     assert [result.billed_characters for result in results] == list(map(len, texts))
     assert [results[0].detected_source_lang, results[4].detected_source_lang] == ["EN", "FR"]
 
@@ -35,18 +41,6 @@ def test_texts_keep_their_order_and_white_space(live: Live) -> None:
 def test_regional_variants_mean_the_language(live: Live, target: str) -> None:
     result = connect(live).translate_text("bonjour", source_lang="FR", target_lang=target)
     assert (result.text, result.detected_source_lang) == ("BONJOUR", "FR")
-
-
-def test_as_many_texts_as_deepl_takes(live: Live) -> None:
-    texts = [f"word {i}" for i in range(50)]
-    results = connect(live).translate_text(texts, source_lang="EN", target_lang="FR")
-    assert [result.text for result in results] == [text.upper() for text in texts]
-
-
-def test_markup_stays(live: Live) -> None:
-    html = "<p>good\nmorning, <b>you &amp; me</b></p><code>left alone</code>"
-    result = connect(live).translate_text(html, source_lang="EN", target_lang="FR", tag_handling="html")
-    assert result.text == "<p>GOOD MORNING, <b>YOU &amp; ME</b></p><code>left alone</code>"
 
 
 def test_xml_and_what_to_leave_alone_in_it(live: Live) -> None:
@@ -118,19 +112,6 @@ def test_every_language_on_the_list_can_be_asked_for(live: Live) -> None:
             assert client.translate_text("42", source_lang=source, target_lang=target).text == "42"
 
 
-def test_usage_grows_by_what_was_billed(live: Live) -> None:
-    client = connect(live)
-    before = client.get_usage()
-    results = client.translate_text(["é 🙂", "ab"], target_lang="FR")
-    billed = sum(result.billed_characters for result in results)
-    after = client.get_usage()
-    assert billed == 5
-    assert after.character.count - before.character.count == billed
-    assert after.character.valid
-    assert not after.any_limit_reached
-    assert not after.document.valid
-
-
 def test_glossaries_cannot_be_stored_without_a_folder(live: Live, once: None) -> None:
     client = connect(live)
     pairs = {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()}
@@ -138,3 +119,10 @@ def test_glossaries_cannot_be_stored_without_a_folder(live: Live, once: None) ->
     assert (client.list_glossaries(), client.list_multilingual_glossaries()) == ([], [])
     with pytest.raises(deepl.DeepLException, match="GLOSSARY_FOLDER names no folder"):
         client.create_glossary("mine", "EN", "FR", {"one": "un"})
+
+
+def test_the_command_line_of_the_package(live: Live) -> None:
+    command = [sys.executable, "-m", "deepl", "text", "--to", "FR", "--show-detected-source", "good morning"]
+    variables = os.environ | {"DEEPL_AUTH_KEY": "any", "DEEPL_SERVER_URL": live.url}
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "Detected source language: EN\nGOOD MORNING\n"

@@ -25,13 +25,6 @@ def test_both_give_the_same_translation(service: Live) -> None:
     assert LibreTranslateAPI(service.url).translate(text, "auto", "fr") == result.text
 
 
-def test_back_again(service: Live) -> None:
-    client = connect(service)
-    back = client.translate_text(["Où est la gare ?", "Bonjour."], source_lang="FR", target_lang="EN-GB")
-    assert "station" in back[0].text.lower()
-    assert [result.detected_source_lang for result in back] == ["FR", "FR"]
-
-
 def test_a_letter_keeps_its_lines_unless_told_otherwise(service: Live) -> None:
     client = connect(service)
 
