@@ -252,6 +252,7 @@ HEADS: dict[str, Case] = {
             *(b"//livez", b"/livez/", b"/livez%00", b"/%ff%fe", b"/livez;a=b", b"/%", b"/\\..\\x"),
             *(b"/%2e%2e/%2e%2e/etc/passwd", b"/web/..%2f..%2fsettings.py", b"/web/%00", b"/web/%ff"),
             *(b"/web/" + b"a" * 5_000, b"/swagger/a%0d%0ab", b"/web/..", b"/translate/../etc/passwd"),
+            *(b"/web/", b"/web/nothing", b"/web/../settings.py", b"/swagger"),
         )
     },
     **{

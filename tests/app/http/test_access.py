@@ -46,6 +46,7 @@ async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serv
             await ask(client, api_key="alice", unknown_field=1),
         ]
         assert {response.status_code for response in wrong} == {403}
+        assert {response.json()["code"] for response in wrong} == {"key_invalid"}
         assert len({response.json()["error"] for response in wrong}) == 1
 
 

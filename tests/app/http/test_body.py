@@ -36,8 +36,6 @@ CASES = {
     "malformed": (b'{"q":', 422, None),
     "UTF-16 without mark": (request_of().decode().encode("utf-16-le"), 415, None),
     "UTF-32": (request_of().decode().encode("utf-32-be"), 415, None),
-    "null": (request_of(q=None), 422, "q"),
-    "number": (request_of(q=5), 422, "q"),
     "object": (request_of(q={CANARY: 1}), 422, "q"),
     "list in list": (request_of(q=["a", [CANARY]]), 422, "q[1]"),
     "missing": (b'{"q":"a"}', 422, "target"),
@@ -48,9 +46,6 @@ CASES = {
     "boolean for a number": (request_of(decoding={"beam_size": True}), 422, "decoding.beam_size"),
     "text for a number": (request_of(alternatives="1"), 422, "alternatives"),
     "fraction": (request_of(alternatives=1.5), 422, "alternatives"),
-    "negative": (request_of(alternatives=-1), 422, "alternatives"),
-    "huge beam": (request_of(decoding={"beam_size": 10**6}), 422, "decoding.beam_size"),
-    "huge length": (request_of(decoding={"max_length": 10**6}), 422, "decoding.max_length"),
     "unknown strategy": (request_of(decoding={"strategy": CANARY}), 422, "decoding.strategy"),
     "contradiction": (request_of(decoding={"min_length": 9, "max_length": 3}), 422, "decoding.min_length"),
     "over the model": (request_of(decoding={"max_length": 65}), 422, "decoding.max_length"),
@@ -61,8 +56,6 @@ CASES = {
     "script subtag": (request_of(target="zh-Hans"), 400, "target"),
     "unknown model": (request_of(model=CANARY), 400, "model"),
     "empty language": (request_of(target=""), 422, "target"),
-    "too many items": (request_of(q=["a"] * 257), 413, "q"),
-    "far too many items": (request_of(q=["a"] * 100_000), 413, "q"),
     "too many characters": (request_of(q=["a", CANARY * 2000]), 413, "q[1]"),
 }
 
@@ -127,15 +120,15 @@ async def test_it_is_all_or_nothing(client: httpx.AsyncClient, backend: DoubleBa
     assert backend.admitted == []
 
 
-@pytest.mark.parametrize("content_type", ["application/json; charset=UTF-8", "APPLICATION/JSON"])
-async def test_spellings_of_json_are_accepted(client: httpx.AsyncClient, content_type: str) -> None:
-    response = await client.post("/translate", content=request_of(), headers={"Content-Type": content_type})
-    assert response.status_code == 200
-
-
-async def test_a_byte_order_mark_of_utf8_is_skipped(client: httpx.AsyncClient) -> None:
-    response = await client.post("/translate", content=b"\xef\xbb\xbf" + request_of(), headers=JSON)
-    assert response.status_code == 200
+async def test_spellings_of_json_are_accepted(client: httpx.AsyncClient) -> None:
+    for mark, content_type in (
+        (b"", "application/json; charset=UTF-8"),
+        (b"", "APPLICATION/JSON"),
+        (b"\xef\xbb\xbf", "application/json"),
+    ):
+        headers = {"Content-Type": content_type}
+        response = await client.post("/translate", content=mark + request_of(), headers=headers)
+        assert response.status_code == 200
 
 
 @pytest.mark.parametrize("alternatives", [True, "1", 1.0])
@@ -200,19 +193,6 @@ async def test_a_refusal_shows_no_long_number_and_no_key(client: httpx.AsyncClie
         assert "1717" not in refused["error"]
 
 
-@pytest.mark.parametrize(("path", "name"), [("/translate", "q"), ("/v2/translate", "text")])
-async def test_texts_may_be_a_list(client: httpx.AsyncClient, path: str, name: str) -> None:
-    fields = {name: 5, "target" if name == "q" else "target_lang": "FR"}
-    error = (await client.post(path, json=fields)).json()["error"]
-    assert error == f"`{name}`: input should be a string or a list of strings"
-
-
-async def test_a_glossary_of_another_shape_is_told_both_shapes(client: httpx.AsyncClient) -> None:
-    fields = {"q": "a", "target": "fr", "glossary": {"boiler": "chaudière"}}
-    error = (await client.post("/translate", json=fields)).json()["error"]
-    assert error == "`glossary`: input should be a string or a list of objects with `source` and `target`"
-
-
 @pytest.mark.parametrize(
     ("path", "name", "limit", "most"),
     [("/translate", "q", "MAX_ITEMS", 256), ("/v2/translate", "text", "of texts", 50)],
@@ -226,11 +206,6 @@ async def test_too_many_texts_are_refused_alike_in_form_and_json(
     for refused in (form, as_json):
         assert (refused.status_code, refused.json()["field"]) == (413, name)
         assert refused.json()["error"] == f"`{name}` is over the limit {limit}: {count}, at most {most}"
-
-
-async def test_a_refusal_does_not_mention_python_types(client: httpx.AsyncClient) -> None:
-    response = await client.post("/translate", content=request_of(decoding=5), headers=JSON)
-    assert response.json()["error"] == "`decoding`: input should be an object"
 
 
 async def test_null_stands_for_a_field_that_is_not_sent(client: httpx.AsyncClient) -> None:
@@ -248,35 +223,34 @@ async def test_null_stands_for_a_field_that_is_not_sent(client: httpx.AsyncClien
     assert assert_refused(refused, 422)["code"] == "unknown_field"
 
 
-@pytest.mark.parametrize(
-    ("path", "fields", "field", "message"),
-    [
-        ("/translate", {"text": "Hi"}, "text", "the request has no field `text`; did you mean `q`?"),
-        ("/v2/translate", {"input": "a"}, "input", "the request has no field `input`"),
-        ("/translate", {"sorce": "en"}, "sorce", "the request has no field `sorce`; did you mean `source`?"),
-        (
-            "/translate",
-            {"decoding": {"beamsize": 2}},
-            "decoding.beamsize",
-            "`decoding` has no field `beamsize`; did you mean `beam_size`?",
-        ),
-        ("/translate", {"x-1.y": 2}, "x-1.y", "the request has no field `x-1.y`"),
-        ("/detect", {"a" * 40: 1}, "a" * 40, f"the request has no field `{'a' * 40}`"),
-        (
-            "/v2/translate",
-            {"formalty": "more"},
-            "formalty",
-            "the request has no field `formalty`; did you mean `formality`?",
-        ),
-    ],
-)
-async def test_an_unknown_field_is_named_with_the_nearest_one(
+UNKNOWN_FIELDS = [
+    ("/translate", {"text": "Hi"}, "text", "the request has no field `text`; did you mean `q`?"),
+    ("/v2/translate", {"input": "a"}, "input", "the request has no field `input`"),
+    ("/translate", {"decoding": {"beamsize": 2}}, "decoding.beamsize",
+     "`decoding` has no field `beamsize`; did you mean `beam_size`?"),
+    ("/translate", {"x-1.y": 2}, "x-1.y", "the request has no field `x-1.y`"),
+    ("/detect", {"a" * 40: 1}, "a" * 40, f"the request has no field `{'a' * 40}`"),
+    ("/v2/translate", {"formalty": "more"}, "formalty",
+     "the request has no field `formalty`; did you mean `formality`?"),
+]  # fmt: skip
+OTHER_TYPES = [
+    ("/translate", {"q": 5}, "q", "`q`: input should be a string or a list of strings"),
+    ("/v2/translate", {"text": 5}, "text", "`text`: input should be a string or a list of strings"),
+    ("/translate", {"decoding": 5}, "decoding", "`decoding`: input should be an object"),
+    ("/translate", {"glossary": {"boiler": "chaudière"}}, "glossary",
+     "`glossary`: input should be a string or a list of objects with `source` and `target`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "fields", "field", "message"), UNKNOWN_FIELDS + OTHER_TYPES)
+async def test_a_wrong_field_is_named_with_what_it_should_be(
     client: httpx.AsyncClient, path: str, fields: dict[str, object], field: str, message: str
 ) -> None:
     needed = {"/translate": {"q": "a", "target": "fr"}, "/detect": {"q": "a"}}
     body = needed.get(path, {"text": ["a"], "target_lang": "FR"}) | fields
     error = (await client.post(path, json=body)).json()
-    assert (error["code"], error["field"], error["error"]) == ("unknown_field", field, message)
+    code = "unknown_field" if "has no field" in message else "invalid_field"
+    assert (error["code"], error["field"], error["error"]) == (code, field, message)
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,3 @@ def test_there_are_only_so_many_fields() -> None:
     with pytest.raises(RequestError, match=r"too many fields: 400, at most 288$") as crowd:
         parse_form(b"&".join([b"q=a"] * 200 + [b"include=x"] * 200), 256)
     assert (crowd.value.code, crowd.value.field) == ("invalid_body", None)
-
-
-@pytest.mark.parametrize("name", ["q", "text"])
-def test_too_many_texts_are_counted(name: str) -> None:
-    body = b"&".join([b"include=x", *[f"{name}=a".encode()] * 400])
-    with pytest.raises(RequestError, match=rf"^`{name}` is over the limit .*: 400, at most 256$") as texts:
-        parse_form(body, 256)
-    assert (texts.value.status, texts.value.field) == (413, name)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 
-import httpx
 import pytest
 
 from app.main import create_app
@@ -18,12 +17,16 @@ pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
 
 
-async def test_a_deadline_is_504(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.gate.clear()
-    response = await client.post("/translate", json=REQUEST | {"timeout_ms": 30})
-    assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
-    assert 'rejected_total{reason="deadline_passed"} 1.0' in (await client.get("/metrics")).text
-    backend.gate.set()
+@pytest.mark.parametrize(("settings", "wish"), [({}, {"timeout_ms": 30}), ({"request_timeout_ms": 30}, {})])
+async def test_a_deadline_is_504(
+    serve: Serve, backend: DoubleBackend, settings: dict[str, int], wish: dict[str, int]
+) -> None:
+    async with serve(**settings) as client:
+        backend.gate.clear()
+        response = await client.post("/translate", json=REQUEST | wish)
+        assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
+        assert 'rejected_total{reason="deadline_passed"} 1.0' in (await client.get("/metrics")).text
+        backend.gate.set()
 
 
 async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
@@ -81,13 +84,6 @@ async def test_the_first_text_of_an_unknown_language_waits_for_statistics_and_ot
         assert (await client.post("/translate", json=unknown)).status_code == 200
     # One load of the request that was late, and one of the two that came together.
     assert len(loads) == num_loads == 2
-
-
-async def test_the_default_deadline_is_a_setting(serve: Serve, backend: DoubleBackend) -> None:
-    backend.gate.clear()
-    async with serve(request_timeout_ms=30) as client:
-        assert (await client.post("/translate", json=REQUEST)).status_code == 504
-        backend.gate.set()
 
 
 async def test_a_full_queue_is_503(serve: Serve, backend: DoubleBackend) -> None:

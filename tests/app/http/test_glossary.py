@@ -106,11 +106,6 @@ async def test_a_stored_glossary_is_named(serve: Serve, tmp_path: Path) -> None:
         assert (await translate(client, q="a cat", glossary="ours")).status_code == 404
 
 
-async def test_the_methods_of_a_path_are_told(client: httpx.AsyncClient) -> None:
-    refused = await client.put("/v3/glossaries/x")
-    assert (refused.status_code, refused.headers["Allow"]) == (405, "DELETE, GET, HEAD, PATCH")
-
-
 def test_the_number_of_glossaries_is_bounded_by_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

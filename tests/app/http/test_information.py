@@ -169,14 +169,6 @@ def _names(exposition: str) -> set[str]:
     return {line.split()[2].removeprefix("dragoman_") for line in lines if line.startswith("# TYPE")}
 
 
-async def test_two_applications_do_not_share_metrics(serve: Serve) -> None:
-    async with serve() as one, serve() as other:
-        await one.get("/languages")
-        sample = 'dragoman_requests_total{endpoint="/languages",status="200"}'
-        assert f"{sample} 1.0" in (await one.get("/metrics")).text
-        assert f"{sample} 0.0" in (await other.get("/metrics")).text
-
-
 async def test_the_documentation_is_the_golden_one(client: httpx.AsyncClient) -> None:
     """Run with DRAGOMAN_WRITE_GOLDEN=1 to accept a change."""
     document = (await client.get("/openapi.json")).json()

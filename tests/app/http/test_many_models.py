@@ -13,7 +13,6 @@ from starlette.applications import Starlette
 from app.backend import LoadedModel, Model
 from app.main import create_app
 from app.settings import Settings
-from model.errors import CheckpointError
 from tests.app.conftest import client_of, until
 from tests.app.double import DoubleBackend
 
@@ -27,7 +26,6 @@ class SlowBackend(DoubleBackend):
     Attributes:
         loading: The gate.
         loads: Names in the order of their loads.
-        broken: Names that cannot be loaded.
     """
 
     def __init__(self) -> None:
@@ -35,13 +33,10 @@ class SlowBackend(DoubleBackend):
         self.loading = threading.Event()
         self.loading.set()
         self.loads: list[str] = []
-        self.broken: set[str] = set()
 
     def load(self, model: Model) -> LoadedModel:
         self.loads.append(model.card.name)
         assert self.loading.wait(timeout=30)
-        if model.card.name in self.broken:
-            raise CheckpointError(f"/secret/path/{model.card.name} is corrupt")
         return super().load(model)
 
     def close(self) -> None:
@@ -68,18 +63,6 @@ async def loaded(client: httpx.AsyncClient) -> list[str]:
     return [model["name"] for model in (await client.get("/models")).json() if model["loaded"]]
 
 
-async def test_all_models_are_listed_and_none_is_loaded(backend: SlowBackend) -> None:
-    async with serving(backend) as (_, client):
-        assert (await client.get("/readyz")).status_code == 200
-        listed = (await client.get("/models")).json()
-        assert [(model["loaded"], model["pinned"]) for model in listed] == [(False, False)] * 3
-        languages = {each["code"]: each["targets"] for each in (await client.get("/languages")).json()}
-        assert languages == {"de": ["en", "fr"], "en": ["fr", "es"], "fr": ["es"], "es": []}
-        metrics = (await client.get("/metrics")).text
-        assert "dragoman_models_listed 3.0" in metrics
-        assert "dragoman_model_info{" not in metrics
-
-
 async def test_the_first_request_waits_and_the_others_do_not(backend: SlowBackend) -> None:
     async with serving(backend, pinned_models="en-fr") as (_, client):
         assert await loaded(client) == ["en-fr"]
@@ -99,6 +82,8 @@ async def test_the_first_request_waits_and_the_others_do_not(backend: SlowBacken
         metrics = (await client.get("/metrics")).text
         assert 'dragoman_model_memory_bytes{name="de-en"} 100.0' in metrics
         assert "dragoman_models_loaded 2.0" in metrics
+        assert "dragoman_models_listed 3.0" in metrics
+        assert metrics.count("dragoman_model_info{") == 2, "of those that are loaded"
 
 
 async def test_a_request_waits_no_longer_than_its_deadline(backend: SlowBackend) -> None:
@@ -115,25 +100,6 @@ async def test_a_stream_waits_too(backend: SlowBackend) -> None:
     async with serving(backend) as (_, client):
         response = await client.post("/translate", json=REQUEST, headers={"Accept": "text/event-stream"})
         assert "EINS ZWEI" in response.text.rpartition("event: done")[2]
-
-
-async def test_a_model_that_cannot_be_loaded_is_named_and_the_others_serve(
-    backend: SlowBackend, caplog: pytest.LogCaptureFixture
-) -> None:
-    backend.broken.add("de-en")
-    async with serving(backend) as (app, client):
-        for _ in range(2):
-            response = await client.post("/translate", json=REQUEST)
-            body = response.json()
-            assert (response.status_code, body["code"]) == (503, "model_unavailable")
-            assert body["error"] == "model de-en cannot be loaded now; try again in 1 s"
-            assert response.headers["Retry-After"] == "1"
-        assert backend.loads == ["de-en"]
-        other = await client.post("/translate", json=REQUEST | {"source": "en", "target": "fr"})
-        assert (other.status_code, (await client.get("/readyz")).status_code) == (200, 200)
-        reasons = [vars(record).get("reason") for record in caplog.records if record.levelname == "ERROR"]
-        assert reasons == ["/secret/path/de-en is corrupt"]
-        assert app.state.context.lifecycle.in_flight == 0
 
 
 async def test_blank_texts_and_texts_in_the_target_language_load_nothing(backend: SlowBackend) -> None:

@@ -50,32 +50,19 @@ async def test_scripts_and_styles_use_no_other_host(client: httpx.AsyncClient, p
     assert not re.search(r"https?://|@import|url\(", text)
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/web/page.html", "/web/icon.svg", "/swagger/swagger-ui.css"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/web/page.html", "/web/page.js", "/swagger/swagger-ui.css"])
 async def test_pages_cannot_be_framed_and_types_are_not_sniffed(client: httpx.AsyncClient, path: str) -> None:
     headers = (await client.get(path)).headers
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
-
-
-@PAGES
-async def test_nothing_is_kept_over_an_upgrade(client: httpx.AsyncClient, path: str) -> None:
-    assert (await client.get(path)).headers["Cache-Control"] == "no-cache"
-    assert (await client.get("/web/page.js")).headers["Cache-Control"] == "no-cache"
+    assert headers["Cache-Control"] == "no-cache", "nothing is kept over an upgrade"
 
 
 async def test_the_documentation_is_drawn_from_our_description(client: httpx.AsyncClient) -> None:
     assert 'url: "openapi.json"' in (await client.get("/web/docs.js")).text
     assert "SwaggerUIBundle" in (await client.get("/swagger/swagger-ui-bundle.js")).text
-
-
-@pytest.mark.parametrize(
-    "path", ["/web/../settings.py", "/web/%2e%2e/settings.py", "/web/", "/swagger", "/web/nothing"]
-)
-async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
-    response = await client.get(path)
-    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 async def test_the_page_has_the_same_words_in_every_language(client: httpx.AsyncClient) -> None:

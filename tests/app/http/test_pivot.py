@@ -47,23 +47,12 @@ async def test_the_second_checkpoint_goes_on_with_what_the_first_gave(
     assert words(backend) == ["eins zwei", "Eins zwei"]  # capitals are read with small letters
 
 
-async def test_a_direct_way_names_no_pivot(client: httpx.AsyncClient) -> None:
-    body = (await translate(client, q="one", source="en")).json()
-    assert body["model"] == "en-fr"
-    assert "pivot" not in body
-
-
 async def test_turned_off_the_pair_is_refused(serve: Serve, backend: DoubleBackend) -> None:
     async with serve(backend, pivot="off") as client:
         response = await translate(client, q="eins")
         targets = [each["targets"] for each in (await client.get("/languages")).json()]
     assert (response.status_code, response.json()["field"]) == (400, "target")
     assert targets == [["en"], ["fr"], ["es"], []]
-
-
-async def test_a_named_checkpoint_never_pivots(client: httpx.AsyncClient) -> None:
-    response = await translate(client, q="eins", model="de-en")
-    assert (response.status_code, response.json()["field"]) == (400, "target")
 
 
 async def test_texts_of_one_request_go_their_own_ways(
@@ -76,15 +65,6 @@ async def test_texts_of_one_request_go_their_own_ways(
     assert body["model_version"] == ["1+cccccccc>1+cccccccc", "1+cccccccc", None]
     assert body["pivot"] == ["en", None, None]
     assert words(backend) == [GERMAN, ENGLISH, GERMAN.capitalize()]
-
-
-async def test_a_detected_language_that_the_named_checkpoint_does_not_read_is_refused(
-    client: httpx.AsyncClient,
-) -> None:
-    """German could go to French on its way through English, but not by that checkpoint."""
-    response = await translate(client, q="Ich bin hungrig", source="auto", model="en-fr")
-    assert (response.status_code, response.json()["code"]) == (400, "unsupported_language")
-    assert response.json()["field"] == "source"
 
 
 async def test_white_space_and_markup_survive_both_legs(client: httpx.AsyncClient) -> None:

@@ -41,15 +41,6 @@ async def test_the_second_translation_is_given_where_nothing_is_wrong_with_it(
     assert len(backend.admitted) == 3
 
 
-async def test_the_first_translation_is_returned_if_the_second_is_broken_too(
-    client: httpx.AsyncClient, backend: DoubleBackend
-) -> None:
-    body = (await translate(client, q="we go for evermore.")).json()
-    assert body["translatedText"] == "WE GO FOR " + " ".join(["EVERMORE."] * 6)
-    assert body["details"][0]["degenerate"] == [LOOP | {"retried": True}]
-    assert len(backend.admitted) == 2
-
-
 async def test_the_second_attempt_does_not_depend_on_what_is_included(client: httpx.AsyncClient) -> None:
     body = (await translate(client, q=STUCK, include=[])).json()
     assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"

@@ -25,6 +25,7 @@ from model.checkpoint.self_test import SelfTestSentence
 from model.errors import CheckpointError, ConfigError
 from tests.app.conftest import Lines, serving, until
 from tests.app.double import DoubleBackend, request_of
+from tests.app.http.test_files import send_document
 
 pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
@@ -263,17 +264,12 @@ async def test_a_document_is_finished_by_the_old_models(monkeypatch: pytest.Monk
     app, loads = application(old, new)
     async with serving(app) as client:
         old.gate.clear()
-        form = {"target_lang": "FR", "source_lang": "EN"}
-        sent = await client.post("/v2/document", files={"file": ("a.txt", b"one\n\ntwo\n\nsix")}, data=form)
+        path, key = await send_document(client, b"one\n\ntwo\n\nsix")
         await until(old.entered.is_set)
         request_reload(app)
         await reloads(app, "replaced")
         old.gate.set()
         await until(lambda: loads.closed == [old])
-        path, key = (
-            f"/v2/document/{sent.json()['document_id']}",
-            {"document_key": sent.json()["document_key"]},
-        )
         assert (await client.post(f"{path}/result", json=key)).content == b"ONE\n\nTWO\n\nSIX"
     assert [len(each.admitted) for each in (old, new)] == [3, 0]
     outcome = {"outcome": "loaded"}
