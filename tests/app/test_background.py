@@ -11,11 +11,8 @@ from app.background import in_background, reclaim_memory
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_result_comes_back_from_another_thread() -> None:
+async def test_the_result_comes_back_from_another_thread_and_so_does_what_it_raises() -> None:
     assert await in_background(threading.get_ident) != threading.get_ident()
-
-
-async def test_so_does_what_it_raises() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_background(lambda: 1 // 0)
 

@@ -24,10 +24,6 @@ def fill(size: int, clients: int) -> list[int]:
     return [quota.of_client[name] for name in names]
 
 
-def test_a_lone_client_gets_four_fifths() -> None:
-    assert fill(SIZE, 1) == [800]
-
-
 def test_greedy_clients_get_equal_shares_and_leave_some() -> None:
     for clients in (2, 3, 7):
         has = fill(SIZE, clients)

@@ -45,12 +45,6 @@ def test_a_refusal_says_when_the_next_request_will_be_served() -> None:
         limit.charge("a")
 
 
-def test_without_a_rate_no_request_is_counted() -> None:
-    limit = RateLimit(None)
-    for _ in range(1000):
-        limit.charge("a")
-
-
 @given(st.integers(1, 5), st.lists(st.floats(0, 15), max_size=60))
 def test_no_window_holds_more_than_the_rate_and_no_request_is_refused_for_nothing(
     most: int, pauses: list[float]

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from app.connection.head import body_length
 from tests.app.connection.connection import Wire
 
 pytestmark = pytest.mark.anyio
@@ -165,12 +164,3 @@ async def test_the_rest_of_a_line_is_not_taken_for_its_beginning() -> None:
     await wire.send(b"B")
     await wire.send(b"REW / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert wire.statuses == [400]
-
-
-@pytest.mark.parametrize(
-    ("fields", "length"),
-    [([], 0), ([(b"content-length", b"12")], 12), ([(b"transfer-encoding", b"Chunked")], None)],
-)
-def test_the_length_of_a_body(fields: list[tuple[bytes, bytes]], length: int | None) -> None:
-    fields = [(b"host", b"x"), *fields]
-    assert body_length(b"GET", b"/", "1.1", fields, dict(fields)) == length

@@ -50,20 +50,6 @@ def connections_of(pid: int, port: int) -> int:
     return sum(target in {f"socket:[{inode}]" for inode in inodes} for target in held)
 
 
-def test_both_processes_accept_connections(tmp_path: Path) -> None:
-    """`test_processes.py` proves by a hand-driven clock that the process with fewer is the next one."""
-    with running_two(tmp_path) as live, ExitStack() as open_until_the_end:
-        connections = [socket.create_connection(("127.0.0.1", live.port), timeout=60) for _ in range(32)]
-        for connection in connections:
-            open_until_the_end.enter_context(connection)
-            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        for connection in connections:
-            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
-        counts = [connections_of(pid, live.port) for pid in live.processes()]
-    assert sum(counts) == 32
-    assert min(counts) > 0
-
-
 def test_sigterm_answers_what_each_process_has_accepted(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running_two(tmp_path, DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:

@@ -54,7 +54,7 @@ def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:
 def test_natively_there_is_a_worker_a_core(tiny_checkpoint: Path) -> None:
     assert backend_of(tiny_checkpoint).workers == available_cores()
     loaded = load(tiny_checkpoint)
-    assert (len(loaded.engines), loaded.precision) == (available_cores(), "int8")
+    assert (len({*map(id, loaded.engines)}), loaded.precision) == (available_cores(), "int8")
     loaded.close()
 
 
@@ -63,12 +63,6 @@ def test_with_pytorch_there_is_one_worker(tiny_checkpoint: Path, monkeypatch: py
     assert backend_of(tiny_checkpoint).workers == 1
     loaded = load(tiny_checkpoint)
     assert (len(loaded.engines), loaded.precision) == (1, "float32")
-
-
-def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
-    loaded = load(tiny_checkpoint, workers=3)
-    assert len(set(map(id, loaded.engines))) == 3
-    loaded.close()
 
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("int8", marks=needs_native)])

@@ -46,18 +46,6 @@ def test_sentences_past_their_deadline_are_removed() -> None:
     assert (len(backlog), backlog.tokens.taken) == (0, 0)
 
 
-def test_removing_frees_room() -> None:
-    first, second = job(40), job(50)
-    backlog = backlog_of(first, second, max_queued=100)
-    assert backlog.tokens.fits(10, "another")
-    assert not backlog.tokens.fits(11, "another")
-    assert (backlog.tokens.excess(10, "another"), backlog.tokens.excess(11, "another")) == (0, 1)
-    assert backlog.remove(first)
-    assert not backlog.remove(first)
-    assert not backlog.remove(job(1, model="unknown"))
-    assert backlog.tokens.fits(50, "another")
-
-
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 120), st.booleans()), max_size=60))
 def test_one_client_is_served_in_order_of_arrival(shapes: list[tuple[str, int, bool]]) -> None:
     jobs = [job(length, model=model) for model, length, _ in shapes]

@@ -99,13 +99,6 @@ def test_the_next_sentence_goes_to_the_lesser_load() -> None:
     assert [each.cost for each in light.running] == [10, 5]
 
 
-def test_a_large_sentence_is_not_left_to_the_worker_with_the_small_ones() -> None:
-    dispatcher, everyone = players(2)
-    put(dispatcher, [*[job(1) for _ in range(5)], job(10)])
-    run_until_quiet(everyone)
-    assert sorted(player.slot.load for player in everyone) == [5, 10]
-
-
 def test_no_sentence_overtakes_one_that_finds_no_room() -> None:
     dispatcher, (alone,) = players(1)
     put(dispatcher, [job(60)])

@@ -1,8 +1,7 @@
 """The sentences of one engine: steps, faults that are isolated, and memory that runs out."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable
 from typing import Never
 
 import pytest
@@ -230,17 +229,6 @@ def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) ->
     monkeypatch.setattr(engine, "step", limited)
 
 
-def test_without_memory_sentences_start_again_in_smaller_groups(
-    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exhaust(engine, monkeypatch, most=2)
-    jobs = [job(f"w{i} x y z") for i in range(8)]
-    add_all(batch, jobs)
-    outcomes = finish(batch)
-    assert all(isinstance(outcomes[each], list) for each in jobs)
-    assert max(engine.sizes) == 2
-
-
 def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,23 +249,6 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     later = time.monotonic() + BACKOFF_SECONDS
     monkeypatch.setattr("app.scheduling.engine_batch.time.monotonic", lambda: later)
     assert batch.fits(newcomers[3])
-
-
-def test_an_engine_that_raises_in_agreed_loses_no_sentence(
-    backend: DoubleBackend,
-    batch: EngineBatch,
-    engine: DoubleEngine,
-    job: NewJob,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    backend.seconds = 0.011
-    jobs = [job("a b c", is_streamed=True), job("d e f")]
-    add_all(batch, jobs)
-    agreed = engine.stable_prefix
-    answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([raising(MemoryError())], repeat(agreed))
-    monkeypatch.setattr(engine, "stable_prefix", lambda sentence: next(answers)(sentence))
-    outcomes = finish(batch)
-    assert all(isinstance(outcomes[each], list) for each in jobs)
 
 
 def test_an_engine_that_raises_in_cancel_loses_no_other_sentence(

@@ -1,7 +1,6 @@
 """The scheduler: submitting, waiting, cancelling, with engines that can be held."""
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -69,18 +68,6 @@ def sample(scheduler: Scheduler, name: str, **labels: str) -> float:
     value = scheduler._metrics.registry.get_sample_value(f"dragoman_{name}", labels)
     assert value is not None
     return value
-
-
-async def test_results_come_back_in_order(backend: DoubleBackend) -> None:
-    async with scheduling(backend) as scheduler:
-        results = await scheduler.submit(sentences(backend, "a b c", "d", "e f"), soon())
-    assert [words(backend, result) for result in results] == ["A B C", "D", "E F"]
-
-
-async def test_no_sentences_cost_nothing(backend: DoubleBackend) -> None:
-    async with scheduling(backend) as scheduler:
-        assert await scheduler.submit([], soon()) == []
-    assert backend.admitted == []
 
 
 async def test_a_sentence_joins_the_running_ones_and_waits_for_none(backend: DoubleBackend) -> None:
@@ -274,33 +261,6 @@ async def test_cancelling_the_caller_withdraws_its_sentences(backend: DoubleBack
     assert len(backend.admitted) == 1
 
 
-async def test_cancelling_leaves_other_requests_alone(backend: DoubleBackend) -> None:
-    options = dataclasses.replace(GREEDY, no_repeat_ngram_size=3)
-    async with scheduling(backend) as scheduler:
-        held = await hold(scheduler, backend)
-        texts = [f"w{i} " * 30 for i in range(10)]
-        calls = [
-            asyncio.create_task(scheduler.submit(sentences(backend, text, options=options), soon()))
-            for text in texts
-        ]
-        await until(lambda: sample(scheduler, "queue_depth") == 10)
-        backend.is_slow_to_repeat = True  # all of them join in one step, and stand still in it
-        backend.gate.set()
-        await until(lambda: len(backend.admitted) == 11)
-        for call in calls[::2]:
-            call.cancel()
-        await asyncio.wait(calls[::2])
-        backend.gate.set()
-        await held
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        await until(lambda: len(backend.cancelled) == 5)
-        assert sample(scheduler, "cancelled_total", stage="decoding") == 5
-    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
-    for result, text in zip(results[1::2], texts[1::2], strict=True):
-        assert isinstance(result, list)
-        assert words(backend, result[0]) == text.strip().upper()
-
-
 async def test_a_greedy_client_does_not_fill_the_batches_of_a_modest_one(backend: DoubleBackend) -> None:
     backend.seconds = 0.002
     async with scheduling(backend, fair_rows=2) as scheduler:
@@ -316,13 +276,6 @@ async def test_a_greedy_client_does_not_fill_the_batches_of_a_modest_one(backend
         await asyncio.gather(*greedy)
     sizes = backend.engines["tiny", 0].sizes
     assert max(sizes[:shared]) <= 3, "two of the greedy client's and one of the other's"
-
-
-async def test_a_lone_client_fills_the_batches(backend: DoubleBackend) -> None:
-    async with scheduling(backend, fair_rows=1) as scheduler:
-        texts = [f"w{i} a b" for i in range(40)]
-        await scheduler.submit(sentences(backend, *texts), soon(), client="alone")
-    assert backend.engines["tiny", 0].widest == 40
 
 
 async def test_a_request_that_can_never_fit_gets_the_limit(backend: DoubleBackend) -> None:

@@ -1,10 +1,8 @@
 """The route of a text from one language into another."""
 
-import dataclasses
-
 import pytest
 
-from app.translation.catalogue import Catalogue, Hop, Route
+from app.translation.catalogue import Catalogue, Route
 from model.checkpoint.card import Pair
 from model.errors import InputError, UnsupportedLanguageError
 from tests.app.double import DoubleBackend
@@ -72,13 +70,6 @@ def test_a_named_checkpoint_is_used_without_a_pivot() -> None:
         catalogue_of(*EUROPE).route(("de", "it"), "other")
 
 
-def test_pivots_can_be_turned_off() -> None:
-    catalogue = catalogue_of(*EUROPE, pivots=False)
-    assert catalogue.targets("de") == ("fr", "en")
-    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of en, fr"):
-        route(catalogue, "de", "es")
-
-
 def test_many_languages_are_quick() -> None:
     codes = [f"{first}{second}" for first in "abcdefgh" for second in "abcdefghijklmnop"]
     pairs = tuple((source, target) for source in codes for target in codes if source != target)
@@ -91,10 +82,3 @@ def test_a_language_of_one_region_is_known_as_it_is_listed_and_without_it() -> N
     assert {catalogue.language("target", code) for code in ("pt-BR", "PT-BR", "pt_br", "pt")} == {"pt-BR"}
     with pytest.raises(UnsupportedLanguageError):
         catalogue.language("target", "pt-PT")
-
-
-def test_a_route_names_its_checkpoints_versions_and_pivot() -> None:
-    first, second = DoubleBackend(("a", (("de", "en"),)), ("b", (("en", "fr"),))).models()
-    second = dataclasses.replace(second, checksum="d" * 64)
-    found = Route((Hop(first, ("de", "en")), Hop(second, ("en", "fr"))))
-    assert (found.models, found.versions, found.pivot) == ("a>b", "1+cccccccc>1+dddddddd", "en")
