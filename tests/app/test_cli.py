@@ -126,19 +126,6 @@ def test_a_value_that_cannot_work_here_is_named(
     assert [f"dragoman: {name} {line}" in each for each in _plain_lines(result.stderr)] == [True]
 
 
-def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("secret")
-    (tmp_path / "config.json").touch()
-    environment = os.environ | {
-        "DRAGOMAN_CHECKPOINT": str(tmp_path),
-        "DRAGOMAN_API_KEYS_FILE": str(tmp_path / "keys"),
-    }
-    result = _serve(environment)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_a_key_in_place_of_the_file_of_keys_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_API_KEYS_FILE", key := new_key())
     result = CliRunner().invoke(serve)

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.gpu.__main__ import SESSION, Part, main
 from benchmarks.gpu.parts import DRY, PARTS, Work
-from benchmarks.gpu.predictions import table
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.runner import Progress
 
@@ -72,11 +71,6 @@ def test_a_part_without_time_is_named_and_fails_the_session(
     assert "not started, no time left" in said
 
 
-def test_the_session_begins_with_what_tells_most() -> None:
-    assert list(SESSION)[:4] == ["smoke", "correctness", "loop", "continuous"]
-    assert set(OWN) == set(PARTS)
-
-
 def test_a_wrong_log_probability_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Work.network
 
@@ -90,13 +84,6 @@ def test_a_wrong_log_probability_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Work, "network", other)
     with pytest.raises(RuntimeError, match="log-probabilities differ"):
         PARTS["correctness"](DRY)
-
-
-def test_a_figure_stands_beside_its_prediction() -> None:
-    rows = {row["what"]: row for row in table({"continuous.tokens": 123456.0})}
-    assert rows["continuous batching"]["measured"] == "123,456"
-    assert rows["continuous batching"]["predicted"] == "200,000"
-    assert rows["greedy loop, 512 slots"]["measured"] == "–"
 
 
 _WITHOUT_OTHERS = """

@@ -10,8 +10,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-import pytest
-
 HEALTHCHECK = Path(__file__).parents[2] / "deploy" / "healthcheck.py"
 
 
@@ -54,12 +52,11 @@ def test_a_ready_service_is_healthy() -> None:
     assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("status", [404, 500, 503])
-def test_a_service_that_is_not_ready_is_unhealthy_and_says_why(status: int) -> None:
-    with service(status) as port:
+def test_a_service_that_is_not_ready_is_unhealthy_and_says_why() -> None:
+    with service(503) as port:
         outcome = check(port)
     assert outcome.returncode == 1
-    assert str(status) in outcome.stderr
+    assert "503" in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

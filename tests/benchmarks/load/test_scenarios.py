@@ -78,11 +78,3 @@ def test_an_overload_is_judged_by_its_exit_status(live: Live, output: Path) -> N
     outcome = run(live, output, "--scenario=overload", "--seconds=1", "--factor=1", "--users=2")
     report = json.loads((output / "load-overload.json").read_text())
     assert outcome.returncode == (0 if all(result["is_met"] for result in report["results"]) else 1)
-
-
-def test_an_address_of_another_kind_is_told_in_one_line() -> None:
-    command = [sys.executable, "-m", "benchmarks.load", "--url=https://127.0.0.1"]
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    assert outcome.returncode == 2
-    assert "the URL must be like http://HOST:PORT" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
