@@ -38,18 +38,19 @@ def test_results_without_their_state_are_not_overwritten(copied_run: Path, resum
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
-    first = open_run(tiny_run(tmp_path))
+    config = tiny_run(tmp_path, run={"max_steps": 1})
+    first = open_run(config)
     with pytest.raises(TrainingError, match="another process trains in"):
-        open_run(tiny_run(tmp_path), resume=True)
+        open_run(config, resume=True)
     first.run()
-    open_run(tiny_run(tmp_path), resume=True).run()
+    open_run(config, resume=True)
 
 
 def test_a_run_that_is_never_run_releases_its_lock_when_it_is_deleted(tmp_path: Path) -> None:
     forgotten = open_run(tiny_run(tmp_path))
     del forgotten
     gc.collect()
-    assert open_run(tiny_run(tmp_path)).run() == "max_steps"
+    open_run(tiny_run(tmp_path))
 
 
 def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_run_that_failed_early_can_begin_again_in_its_folder(tmp_path: Path) -
     with pytest.raises(CorpusError):
         open_run(config)
     corpus.write_text(text)
-    assert open_run(config).run() == "max_steps"
+    open_run(config)
 
 
 def test_a_run_from_before_there_were_locks_resumes(copied_run: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_run_from_before_there_were_locks_resumes(copied_run: Path) -> None:
         open_run(tiny_run(copied_run))
     assert lock.exists()
     lock.unlink()
-    open_run(tiny_run(copied_run, run={"max_steps": 9}), resume=True).run()
+    open_run(tiny_run(copied_run), resume=True)
 
 
 def test_a_refused_run_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
