@@ -35,23 +35,8 @@ _ALPHABETS = {
     "Hangul": "가나다라마바사아자차하거너더러머서이기니리은는을를에의도고",
 }
 _EXTRA = (
-    "“",
-    "’",
-    " ",
-    "  ",
-    "\u00a0",
-    "…",
-    "½",
-    "ﬁ",
-    "Ａ",
-    "10.5",
-    "50%",
-    "🙂",
-    "\u200d",
-    "e\u0301",
-    "?!",
-    "(a)",
-    "\t",
+    *("“", "’", " ", "  ", "\u00a0", "…", "½", "ﬁ", "Ａ", "10.5", "50%"),
+    *("🙂", "\u200d", "e\u0301", "?!", "(a)", "\t"),
 )
 _MARKS = (".", ",", "?", "!", ";", ":", "。", "、", "؟", "।")
 
@@ -88,7 +73,7 @@ def _both(theirs: Any, folder: Path, tag: str = "") -> tuple[Encode, Decode, Tok
 def marian(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """OPUS-MT: two models, one vocabulary, a tag in the text."""
     options = {"unk_id": 1, "eos_id": 0, "bos_id": -1}
-    models = [train(half, 1500, **options) for half in (texts[::2], texts[1::2])]
+    models = [train(half, 700, **options) for half in (texts[::2], texts[1::2])]
     both = [piece for model in models for piece in pieces_of(model)]
     pieces = [*dict.fromkeys(["</s>", "<unk>", *sorted(both), ">>fra<<", ">>deu<<"]), "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: id_ for id_, piece in enumerate(pieces)}))
@@ -121,7 +106,7 @@ def _fairseq(folder: Path, model: bytes, tags: dict[str, str], others: Sequence[
 
 def m2m100(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """M2M100: the SentencePiece model cuts, a list of pieces numbers, `__en__` begins."""
-    model = train(texts, 1500, model_type="bpe")
+    model = train(texts, 700, model_type="bpe")
     encoder = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(model)[3:]]
     (folder / "vocab.json").write_text(json.dumps({piece: id_ for id_, piece in enumerate(encoder)}))
     (folder / "model.spm").write_bytes(model)
@@ -136,7 +121,7 @@ def m2m100(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenize
 
 def nllb(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """NLLB: the same numbering, cut by `tokenizers` from the merges of the model."""
-    model = train(texts, 1500, model_type="bpe")
+    model = train(texts, 700, model_type="bpe")
     proto = ModelProto()
     proto.ParseFromString(model)
     tags = {"en": "eng_Latn", "fr": "fra_Latn"}
@@ -155,7 +140,7 @@ def nllb(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]
 
 def mbart50(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """mBART-50: the same numbering, cut by `tokenizers` from the scores of the model."""
-    model = train(texts, 1500)
+    model = train(texts, 700)
     proto = ModelProto()
     proto.ParseFromString(model)
     tags = {"en": "en_XX", "fr": "fr_XX"}
@@ -172,7 +157,7 @@ def mbart50(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokeniz
 
 def t5(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenizer]:
     """T5: the model's ids, sentinels after them."""
-    model = train(texts, 1500, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = train(texts, 700, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     proto = ModelProto()
     proto.ParseFromString(model)
     sentinels = [f"<extra_id_{number}>" for number in range(99, -1, -1)]

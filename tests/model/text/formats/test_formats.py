@@ -12,6 +12,7 @@ from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError
 from model.text.formats.formats import SUFFIXES, read_file, suffix_of
 from tests.model.text.formats.shouting import shouted
+from tests.model.text.processor_time import at_most
 
 
 def test_plain_text_keeps_its_blanks() -> None:
@@ -77,9 +78,9 @@ def test_a_page_that_is_not_in_the_charset_that_it_declares_is_refused(charset: 
 
 @pytest.mark.parametrize("start", ["<!--", "<meta ", "<meta charset", "<?xml version='1.0' ", "; charset "])
 def test_looking_for_a_declaration_takes_linear_time(start: str) -> None:
-    """In quadratic time one of these would take minutes."""
     page = "<meta " + start * (300_000 // len(start))
-    assert read_file(".html", page.encode(), "fr").texts == (page,)
+    with at_most(seconds=5):  # in quadratic time one of these would take minutes
+        assert read_file(".html", page.encode(), "fr").texts == (page,)
 
 
 @pytest.mark.parametrize("text", ["Tak było wczoraj", "Zażółć gęślą jaźń"])
@@ -483,15 +484,8 @@ def test_what_is_no_archive_or_too_large_is_refused() -> None:
         read_file(".docx", bomb, "fr", 999_999)
     entities = archive(word__document_xml='<!DOCTYPE a [<!ENTITY b "c">]>')
     macros = archive(word__vbaProject="x")
-    for content in (
-        b"",
-        b"PK",
-        WORD.encode(),
-        bomb[:-30],
-        entities,
-        macros,
-        bomb.replace(b"word", b"wurd", 1),
-    ):
+    renamed = bomb.replace(b"word", b"wurd", 1)
+    for content in (b"", b"PK", WORD.encode(), bomb[:-30], entities, macros, renamed):
         with pytest.raises(FileError):
             read_file(".docx", content, "fr", 10**7)
 
@@ -512,7 +506,7 @@ def test_other_suffixes_are_refused() -> None:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> None:
-    buffer, size = io.BytesIO(), 50_000_000
+    buffer, size = io.BytesIO(), 10_000_000
     with zipfile.ZipFile(buffer, "w", method) as target:
         target.writestr("word/document.xml", b"a" * size)
     declared = buffer.getvalue().replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
@@ -527,5 +521,6 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
 def test_hostile_archives_take_linear_time(piece: str) -> None:
     part = piece * (100_000 // len(piece))
     for suffix, name in ((".docx", "word__document_xml"), (".odt", "content_xml")):
-        file = read_file(suffix, archive(**{name: part}), "fr", 10**6)
-        assert parts(file.rebuild(file.texts)).popitem()[1] == part
+        with at_most(seconds=5):
+            file = read_file(suffix, archive(**{name: part}), "fr", 10**6)
+            assert parts(file.rebuild(file.texts)).popitem()[1] == part

@@ -16,7 +16,7 @@ from docx.oxml.parser import OxmlElement
 from docx.text.paragraph import Paragraph
 from ebooklib import epub
 from odf import table, teletype
-from odf.opendocument import OpenDocumentPresentation, OpenDocumentText, load
+from odf.opendocument import OpenDocumentText, load
 from odf.text import H, List, ListItem, P, Span
 
 from model.text.formats.archives import archived
@@ -25,11 +25,8 @@ from tests.model.text.formats.shouting import shouted
 
 def link(paragraph: Paragraph, text: str, address: str) -> None:
     """Add a link to a paragraph, for which python-docx has no function."""
-    relation = paragraph.part.relate_to(
-        address,
-        "http://schemas.openxmlformats.org/officeDocument/2006/relationships/hyperlink",
-        is_external=True,
-    )
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/hyperlink"
+    relation = paragraph.part.relate_to(address, kind, is_external=True)
     element, run, words = OxmlElement("w:hyperlink"), OxmlElement("w:r"), OxmlElement("w:t")
     element.set(qn("r:id"), relation)
     words.text = text
@@ -142,22 +139,6 @@ def test_an_open_document_keeps_its_structure() -> None:
     assert paragraphs == ["SOME BOLD WORDS & MORE", "FIRST", "SECOND", "CELL"]
     assert [teletype.extractText(each) for each in found.getElementsByType(Span)] == ["BOLD"]
     assert len(found.getElementsByType(ListItem)) == 2
-
-
-def test_an_open_presentation_keeps_its_pages() -> None:
-    from odf.draw import Frame, Page, TextBox
-    from odf.style import MasterPage, PageLayout
-
-    slides = OpenDocumentPresentation()
-    slides.automaticstyles.addElement(PageLayout(name="l"))
-    slides.masterstyles.addElement(MasterPage(name="m", pagelayoutname="l"))
-    page, frame, box = Page(masterpagename="m"), Frame(width="9cm", height="9cm"), TextBox()
-    box.addElement(P(text="a point"))
-    frame.addElement(box)
-    page.addElement(frame)
-    slides.presentation.addElement(page)
-    found = load(io.BytesIO(shouted(".odp", saved(slides.write)))).presentation
-    assert [teletype.extractText(each) for each in found.getElementsByType(P)] == ["A POINT"]
 
 
 def test_a_book_keeps_its_chapters(tmp_path: Path) -> None:

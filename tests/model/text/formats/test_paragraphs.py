@@ -42,4 +42,4 @@ def test_work_grows_with_the_number_of_runs(
         assert len(list(Paragraph(runs).replacements("".join(marks[::order])))) == kinds.count("b")
         return runs.num_read
 
-    assert num_read(4000) < 2.5 * num_read(2000)
+    assert num_read(2400) < 2.5 * num_read(1200)
