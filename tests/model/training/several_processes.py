@@ -16,16 +16,20 @@ from typing import Any
 
 import click
 from torch.distributed import TCPStore
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from model.cli import main
 from model.training.data import tokenisation
+from model.training.data.batches import Batch
 from model.training.distributed.process_group import join_world
+from model.training.optimisation.step import Update, Updater
 from model.training.run import open_run
 from model.training.train_config import TrainConfig
 
 SMALL_CHUNK = 8
 """Several chunks of a small corpus, so that each process has some."""
-IN_A_ROW = "in a row"
+IN_A_ROW, UNDER_TORCHRUN = "in a row", "under torchrun"
+STOPS_AT = 4
 
 
 def write_toml(config: TrainConfig, file: Path) -> None:
@@ -147,14 +151,42 @@ def print_end() -> None:
 
 
 def run_rank(arguments: Sequence[str]) -> None:
-    """Run the command `dragoman`, or after IN_A_ROW trainings with the configurations of files."""
+    """Run the command `dragoman`, after UNDER_TORCHRUN in two processes of its own; or after IN_A_ROW
+    trainings with the configurations of files.
+    """
     cut_small()
+    if arguments[0] == UNDER_TORCHRUN:
+        under_torchrun(Path(arguments[1]), arguments[2:])
+        return
     if arguments[0] != IN_A_ROW:
         main(arguments)
     atexit.register(print_end)
     with join_world() as world:
         for file in arguments[1:]:
             open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()
+
+
+def under_torchrun(stopped: Path, arguments: Sequence[str]) -> None:
+    """Run the command in two processes as torchrun does, but with forks, which import nothing again.
+
+    The second process writes its id and stands still at STOPS_AT, until it is killed; the one that takes its
+    place does not.
+    """
+
+    def update(self: Updater, step: int, batches: Sequence[Batch], **progress: float) -> Update:
+        if step == STOPS_AT and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):
+            stopped.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return work(self, step, batches, **progress)
+
+    def dragoman(*given: str) -> None:
+        main(given)
+
+    work, Updater.update = Updater.update, update  # type: ignore[method-assign]
+    launch = LaunchConfig(
+        1, 1, 2, rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=1, start_method="fork"
+    )
+    elastic_launch(launch, dragoman)(*arguments)
 
 
 def fork_ranks(commands: Sequence[Sequence[str]], environment: dict[str, str], said: str) -> None:

@@ -2,8 +2,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -22,50 +20,26 @@ from model.training.train_config import TrainConfig
 from tests.app.remote import wait_for
 from tests.model.training.several_processes import (
     SMALL_CHUNK,
+    STOPS_AT,
+    UNDER_TORCHRUN,
     outcome_of,
     started,
     train_together,
     write_toml,
 )
 from tests.model.training.tiny_runs import tiny_run
-from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
+from tests.model.training.waiting import saved_step, wait_for_step
 
 SHARED: dict[str, Any] = {
     "optimisation": {"accumulate": 3, "ema_decay": 0.9, "average_last": 2, "weight_decay": 0.1},
-    "run": {"max_steps": 13, "save_every": 2, "log_every": 1},
-    "validation": {"every": 6},
+    "batches": {"max_tokens": 1600},
+    "run": {"max_steps": 7, "save_every": 2, "log_every": 1},
+    "validation": {"every": 3},
 }
-"""Three batches an update for two processes, over the ends of epochs of about 17 batches."""
+"""Three batches an update for two processes, over the ends of epochs of about 9 batches."""
 
 ALWAYS = 1 - 1e-9
 """A rate that no draw of torch's reaches."""
-
-STOPS_AT_STEP_6 = """
-import os, signal, sys
-from pathlib import Path
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-from model.cli import main
-from model.training.optimisation.step import Updater
-from tests.model.training.several_processes import cut_small
-
-def update(self, step, batches, **progress):
-    if step == 6 and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):
-        Path(sys.argv[1]).write_text(str(os.getpid()))
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return work(self, step, batches, **progress)
-
-work, Updater.update = Updater.update, update
-cut_small()
-def dragoman(*arguments):
-    main(arguments)
-
-place = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-elastic_launch(LaunchConfig(1, 1, 2, **place, max_restarts=1, start_method="fork"), dragoman)(*sys.argv[2:])
-"""
-"""What torchrun does, with forks, which import nothing again.
-
-The second process writes its id and stands still, until it is killed; the one that takes its place does not.
-"""
 
 
 def shared_run(
@@ -152,9 +126,7 @@ def test_the_loss_curve_is_that_of_one_process(
         for name in {"loss", "cross_entropy", "gradient_norm"} & theirs.keys():
             assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
         assert ours.get("directions") == theirs.get("directions")
-    assert [len(event["directions"]["en-fr"]["samples"]) for event in found if "directions" in event] == [
-        3
-    ] * 3
+    assert translated(together.configs[place]) == [3] * 3
 
 
 def test_few_sentences_leave_a_process_without_one(together: Together) -> None:
@@ -162,16 +134,16 @@ def test_few_sentences_leave_a_process_without_one(together: Together) -> None:
 
 
 def test_one_process_goes_on_where_two_were(together: Together, tmp_path: Path) -> None:
-    longer = {"max_steps": 15}
+    longer = {"max_steps": 9}
     alone = open_run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
     alone.run()
     begun = shared_run(tmp_path / "begun", dropout=0.0, **longer)
     shutil.copytree(together.configs[0].run.folder, begun.run.folder)
     resumed = open_run(begun, resume=True)
-    assert resumed.trainer.position.step == 13
+    assert resumed.trainer.position.step == 7
     resumed.run()
     expected, found = (RunLog(run.folder).events("update")[-1] for run in (alone, resumed))
-    assert (found["step"], found["tokens"]) == (15, expected["tokens"])
+    assert (found["step"], found["tokens"]) == (9, expected["tokens"])
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
@@ -191,20 +163,20 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     together: Together, tmp_path: Path
 ) -> None:
     config, stopped = shared_run(tmp_path / "killed", sentences=1), tmp_path / "stopped"
-    program = [sys.executable, "-c", STOPS_AT_STEP_6, str(stopped), *command(config, "--resume")]
-    whole = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-    wait_for_step(whole, Path(config.run.folder), 4)
-    wait_for(lambda: stopped.read_text())
-    os.kill(int(stopped.read_text()), signal.SIGKILL)
-    said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
-    assert whole.returncode == 0, said
+    with started([[UNDER_TORCHRUN, str(stopped), *command(config, "--resume")]]) as ranks:
+        wait_for_step(ranks, Path(config.run.folder), STOPS_AT - 1)
+        wait_for(lambda: stopped.read_text())
+        os.kill(int(stopped.read_text()), signal.SIGKILL)
+        statuses, said = ranks.outcome()
+    assert statuses == [0], said
     assert "dragoman: another process of this run has ended (" in said
     assert "; what was saved before is kept, continue it with --resume" in said
     assert "resuming at step" in said
     assert state_of(config) == state_of(together.configs[1])
-    assert [event.get("loss") for event in events(config)] == [
-        event.get("loss") for event in events(together.configs[1])
-    ]
+    losses, expected = (
+        [event.get("loss") for event in events(each)] for each in (config, together.configs[1])
+    )
+    assert losses == expected
 
 
 def test_an_error_of_one_ends_all_and_is_printed_once(tmp_path: Path) -> None:
