@@ -29,18 +29,6 @@ def pairs(name: str) -> list[tuple[str, str]]:
     return [(settings.prepared(source), settings.prepared(target)) for source, target in rows]
 
 
-def test_the_four_sentences_are_the_tutorials() -> None:
-    assert dict(pairs(SENTENCES.name)) == REFERENCES
-
-
-def test_the_corpus_is_the_tutorials_kind() -> None:
-    train = pairs("phrases.en-fr.tsv")
-    assert len(set(train)) == len(train) == 600
-    assert set(REFERENCES.items()) <= set(train)
-    # Two pairs are longer than ten steps, EOS included: what cleaning drops shows in the report.
-    assert sum(max(len(side.split()) for side in pair) > 9 for pair in train) == 2
-
-
 def test_no_source_of_the_validation_text_is_trained_on() -> None:
     validation = pairs("phrases-valid.en-fr.tsv")
     assert len(validation) == 40
@@ -61,11 +49,13 @@ def test_every_word_that_is_tested_is_frequent_enough_to_be_known(side: int) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_the_four_sentences_come_out_as_their_references(tmp_path: Path) -> None:
-    """Half of the example's epochs are enough here, since the learning rate falls meanwhile."""
-    shorter = ["--run.max-epochs", "40", "--schedule.form", "cosine", "--schedule.total-steps", "400"]
+    """A quarter of the example's epochs is enough without dropout, and since the learning rate falls."""
+    shorter = ["--run.max-epochs", "20", "--schedule.form", "cosine", "--schedule.total-steps", "200"]
     shorter += ["--schedule.warmup-steps", "20", "--validation.every", "1000"]
+    for rate in ("embedding", "attention", "ffn", "residual"):
+        shorter += [f"--network.{rate}-dropout", "0"]
     report = dragoman("train", "--config", CONFIG, "--run.folder", tmp_path, *shorter)
-    assert "Ended by max_epochs at step 400" in report
+    assert "Ended by max_epochs at step 200" in report
     index = json.loads((tmp_path / "provenance.json").read_text(encoding="utf-8"))["data"]
     assert (index["pairs_kept"], index["pairs_dropped"]) == (598, {"too_long": 2})
     asked = ["--checkpoint", tmp_path / "checkpoints" / "last", "--device", "cpu"]

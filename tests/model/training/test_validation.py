@@ -7,18 +7,15 @@ from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
 from model.decoding.runner import Result
 from model.errors import DecodingError, NativeError
 from model.evaluation import HeldOut
-from model.evaluation.scores import TranslationScores
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config_sections import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
 from model.training.validation import (
-    DirectionResult,
     EarlyStopping,
     NewDecoder,
     TranslatedText,
     ValidationDecoder,
-    ValidationResult,
     Validator,
     new_decoder,
 )
@@ -120,44 +117,16 @@ def test_what_the_decoder_refuses_counts_as_empty(tokenizer: Tokenizer) -> None:
     assert 0 < found.scores.bleu < 100
 
 
-def test_plain_values_carry_scores_signatures_and_samples() -> None:
-    scores = TranslationScores(30.0, "signature of BLEU", 50.0, "signature of chrF")
-    text = TranslatedText("en", "fr", ("a", "b"), ("c", "d"), ("e", "f"))
-    result = ValidationResult(2.5, (DirectionResult(text, scores, 0),), "native float32", 1.25)
-    assert result.to_dict(samples=1) == {
-        "cross_entropy": 2.5,
-        "bleu": 30.0,
-        "chrf": 50.0,
-        "decoder": "native float32",
-        "seconds": 1.2,
-        "directions": {
-            "en-fr": {
-                "bleu": 30.0,
-                "bleu_signature": "signature of BLEU",
-                "chrf": 50.0,
-                "chrf_signature": "signature of chrF",
-                "untranslated": 0,
-                "samples": [{"source": "a", "reference": "c", "translation": "e"}],
-            }
-        },
-    }
-
-
 # ChineseNMT: the loss on held-out text rises from epoch to epoch while BLEU still rises.
-LOSSES = [3.93, 3.95, 3.98, 4.02, 4.06, 4.10, 4.13, 4.16, 4.20, 4.24, 4.28]
 SCORES = [25.4, 25.5, 25.7, 25.9, 26.0, 26.1, 26.0, 26.1, 25.9, 26.05, 26.0]
 
 
 def test_a_rising_loss_never_stops_while_bleu_rises_and_patience_counts_from_the_best() -> None:
     stopping = EarlyStopping(patience=5)
-    ended_after = None
-    for number, (_, score) in enumerate(zip(LOSSES, SCORES, strict=True), start=1):
-        is_best = stopping.record(score)
-        assert is_best == (number <= 6)  # an equal score, at 8, is no better one
-        if stopping.exhausted:
-            ended_after = number
-            break
-    assert ended_after == 6 + 5
+    for number, score in enumerate(SCORES, start=1):
+        assert not stopping.exhausted
+        assert stopping.record(score) == (number <= 6)  # an equal score, at 8, is no better one
+    assert stopping.exhausted
     assert stopping.best == 26.1
 
 
@@ -204,14 +173,6 @@ def test_natively_the_same_translations_as_in_pytorch(monkeypatch: pytest.Monkey
     assert torch_decoder.name == "torch float32"
     assert tokens(torch_decoder) == found
     assert len(found) == len(REQUESTS)
-
-
-def test_the_weights_are_those_of_the_moment() -> None:
-    made = tiny_network()
-    first = tokens(new_decoder(made))
-    with torch.no_grad():
-        made.output.weight.neg_()
-    assert tokens(new_decoder(made)) != first
 
 
 def test_reserved_tokens_are_never_produced() -> None:

@@ -81,23 +81,23 @@ def test_means_over_the_updates_since_the_last_reading() -> None:
     assert measurements.read() is None
 
 
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_the_first_step_that_is_not_finite_is_named(loss: float) -> None:
+@pytest.mark.parametrize(
+    ("loss", "norm", "message"),
+    [
+        (math.nan, 1.0, "at step 12: the loss is nan"),
+        (math.inf, 1.0, "at step 12: the loss is inf"),
+        (2.0, math.inf, "at step 12: the gradient norm is inf"),
+    ],
+)
+def test_the_first_step_that_is_not_finite_is_named(loss: float, norm: float, message: str) -> None:
     measurements = Measurements(forgives_overflow=False, peak=20e9)
-    for step, value in ((11, 2.0), (12, loss), (13, math.nan)):
-        measurements.add(step, update(value), seconds=0.1)
-    with pytest.raises(DivergenceError, match=r"at step 12: the loss is (nan|inf)"):
+    for step, values in ((11, update(2.0)), (12, update(loss, norm)), (13, update(loss, norm))):
+        measurements.add(step, values, seconds=0.1)
+    with pytest.raises(DivergenceError, match=message):
         measurements.read()
 
 
-def test_an_infinite_gradient_is_divergence() -> None:
-    measurements = Measurements(forgives_overflow=False, peak=20e9)
-    measurements.add(3, update(2.0, norm=math.inf), seconds=0.1)
-    with pytest.raises(DivergenceError, match="at step 3: the gradient norm is inf"):
-        measurements.read()
-
-
-def test_unless_the_loss_scaler_takes_care_of_it() -> None:
+def test_the_loss_scaler_takes_care_of_an_infinite_gradient() -> None:
     measurements = Measurements(forgives_overflow=True, peak=20e9)
     measurements.add(3, update(2.0, norm=math.inf), seconds=0.1)
     measurements.add(4, update(2.0, norm=3.0), seconds=0.1)
