@@ -63,6 +63,7 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
       for (int v = 0; v < kVectors; ++v) sums[row][v] = load<typename Dot::Sums>(offsets + v * kLanes);
     }
   }
+#pragma GCC unroll 4
   for (int64_t group = 0; group < groups; ++group) {
     decltype(Dot::load_weights(panel)) weights[kVectors];
 #pragma GCC unroll 8
@@ -117,8 +118,10 @@ void store_tile(const typename Dot::Sums* tile, int rows, const float* row_scale
   }
 }
 
+// Inlined, because a panel of few inputs takes less time than the calls and loops over a number of rows that only the
+// caller knows.
 template <typename Dot, typename... Arguments>
-void store_panel(const Epilogue& epilogue, const Arguments&... arguments) {
+[[gnu::always_inline]] inline void store_panel(const Epilogue& epilogue, const Arguments&... arguments) {
   if (epilogue.store == Store::adds) return store_tile<Dot, Store::adds>(arguments..., Identity{});
   with_activation(epilogue.activation, [&](auto activate) {
     epilogue.store == Store::multiplies ? store_tile<Dot, Store::multiplies>(arguments..., activate)
@@ -147,8 +150,8 @@ void store_last_panel(const typename Dot::Sums* tile, int rows, const float* row
 }
 
 template <typename Dot>
-void store_results(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
-                   int64_t stride) {
+[[gnu::always_inline]] inline void store_results(const typename Dot::Sums* tile, int rows, const float* row_scales,
+                                                 const Panel& panel, float* out, int64_t stride) {
   if (panel.columns < kPanel) {
     store_last_panel<Dot>(tile, rows, row_scales, panel, out, stride);
   } else {
