@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -64,6 +65,14 @@ async def client(serve: Serve) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application with default settings."""
     async with serve() as client:
         yield client
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the monotonic clock, which the event loop and the workers read."""
+    monotonic, shifts = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + sum(shifts))
+    return shifts.append
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -1,7 +1,8 @@
 """Pairs that no checkpoint translates at once go through a language between."""
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from app.scheduling.scheduler import ModelRequest, Results, Scheduler
 from model.decode_request import DecodeRequest
 from model.decoding.sentence import Sentence
-from tests.app.conftest import Serve
+from tests.app.conftest import Serve, until
 from tests.app.double import DoubleBackend, DoubleEngine, take_steps
 
 pytestmark = pytest.mark.anyio
@@ -131,7 +132,10 @@ async def test_what_becomes_too_long_on_the_way_is_divided(
 
 
 async def test_one_deadline_holds_for_both_legs(
-    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient,
+    backend: DoubleBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    pass_time: Callable[[float], None],
 ) -> None:
     deadlines: list[float] = []
     submit, add = Scheduler.submit, DoubleEngine.add
@@ -150,14 +154,17 @@ async def test_one_deadline_holds_for_both_legs(
     monkeypatch.setattr(Scheduler, "submit", noted)
     monkeypatch.setattr(DoubleEngine, "add", hold_the_second_leg)
     text = " ".join(["wort"] * 8)
-    response = await translate(client, q=text, timeout_ms=4000)
+    call = asyncio.create_task(translate(client, q=text))
+    await until(backend.held.is_set)
+    pass_time(60)
+    response = await call
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
     assert words(backend) == [text, text.capitalize()]
     assert len(deadlines) == 2
     assert deadlines[0] == deadlines[1]
     monkeypatch.undo()
     backend.gate.set()
-    assert (await translate(client, q=text, timeout_ms=30_000)).status_code == 200
+    assert (await translate(client, q=text)).status_code == 200
 
 
 async def test_only_the_last_leg_is_shown_while_it_grows(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -108,10 +109,13 @@ async def test_before_a_pivot_there_is_a_second_attempt_even_for_streams(serve: 
 
 
 async def test_without_time_for_a_second_translation_the_first_one_stands(
-    client: httpx.AsyncClient, backend: DoubleBackend
+    client: httpx.AsyncClient, backend: DoubleBackend, pass_time: Callable[[float], None]
 ) -> None:
     backend.is_slow_to_repeat = True
-    response = await translate(client, q=STUCK, timeout_ms=4000)
+    call = asyncio.create_task(translate(client, q=STUCK))
+    await until(backend.held.is_set)
+    pass_time(20)
+    response = await call
     backend.gate.set()
     assert (response.status_code, response.json()["translatedText"]) == (200, CIRCLES)
     assert response.json()["details"][0]["degenerate"] == [LOOP, None]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from http.client import HTTPConnection
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from app.http import streaming
 from app.http.streaming import prefers_events
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, take_steps
-from tests.app.remote import JSON, running, wait_for, wait_until_in_flight
+from tests.app.remote import JSON, body_of, running, wait_for, wait_until_in_flight
 from tests.model.native_library import needs_native
 
 pytestmark = pytest.mark.anyio
@@ -129,9 +130,30 @@ async def test_a_deadline_before_the_first_event_is_504(
     backend.gate.set()
 
 
-async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once the first part of a translation is shown."""
+    shown, partial = asyncio.Event(), streaming._partial
+
+    def note(index: int, text: str) -> bytes:
+        shown.set()
+        return partial(index, text)
+
+    monkeypatch.setattr(streaming, "_partial", note)
+    return shown
+
+
+async def test_a_late_error_is_the_last_event(
+    client: httpx.AsyncClient,
+    backend: DoubleBackend,
+    shown: asyncio.Event,
+    pass_time: Callable[[float], None],
+) -> None:
     backend.stops_at = 3
-    response = await ask(client, q="word " * 30, timeout_ms=2500)
+    call = asyncio.create_task(ask(client, q="word " * 30))
+    await asyncio.wait_for(shown.wait(), 10)
+    pass_time(60)
+    response = await call
     backend.gate.set()
     events = events_of(response.text)
     assert response.status_code == 200
@@ -146,15 +168,8 @@ async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend
 
 
 async def test_a_fault_after_the_first_event_says_nothing_internal(
-    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, backend: DoubleBackend, shown: asyncio.Event
 ) -> None:
-    shown, partial = asyncio.Event(), streaming._partial
-
-    def note(index: int, text: str) -> bytes:
-        shown.set()
-        return partial(index, text)
-
-    monkeypatch.setattr(streaming, "_partial", note)
     backend.stops_at = 3
     call = asyncio.create_task(ask(client, q="word " * 38 + "last"))
     await asyncio.wait_for(shown.wait(), 10)
@@ -197,10 +212,9 @@ async def test_streams_share_the_queue_with_everyone(serve: Serve) -> None:
 
 
 def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engine() -> None:
-    with running(DOUBLE_SECONDS="0.5") as live:
+    with running(DOUBLE_SECONDS="0.25") as live:
         connection = HTTPConnection("127.0.0.1", live.port, timeout=60)
-        body = json.dumps(REQUEST | {"q": "word " * 39}).encode()
-        connection.request("POST", "/translate", body, JSON | EVENTS)
+        connection.request("POST", "/translate", body_of("word " * 39), JSON | EVENTS)
         response = connection.getresponse()
         assert response.getheader("transfer-encoding") == "chunked"
         assert response.readline() == b"event: partial\n"
@@ -208,7 +222,7 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         assert set(first.pop("translatedText").split()) == {"WORD"}
         assert first == {"index": 0}
         assert 'cancelled_total{stage="decoding"} 0.0' in live.get("metrics")
-        # Far from the end: about 20 s are needed for all of it.
+        # Far from the end: about 10 s are needed for all of it.
         response.close()
         connection.close()
         wait_for(lambda: 'cancelled_total{stage="decoding"} 1.0' in live.get("metrics"))
@@ -219,19 +233,15 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         )
 
 
-EMBEDDED = (
-    "The little cat sleeps on the sofa. I would like to go to the station, but I have lost my way.\n"
-    "We have been waiting for you for a long time. " * 3,
-    "Where is my brother?",
-)
+EMBEDDED = ("The little cat sleeps on the sofa.\nI have lost my way.", "Where is my brother?")
 
 
 @pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
 def test_the_embedded_checkpoint_streams_over_a_real_socket(native: str) -> None:
     """Greedy, beam and sampling: only ever added to, and the end is the plain answer."""
     with running(real=True, DRAGOMAN_NATIVE=native, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
-        for decoding in ({"beam_size": 4}, {"strategy": "greedy"}, {"strategy": "sample", "seed": 5}):
-            body = json.dumps(REQUEST | {"q": EMBEDDED, "decoding": decoding}).encode()
+        for decoding in ({"beam_size": 2}, {"strategy": "greedy"}, {"strategy": "sample", "seed": 5}):
+            body = body_of(EMBEDDED, decoding=decoding)
             _, plain = live.post(body, JSON)
             _, streamed = live.post(body, JSON | EVENTS)
             events = events_of(streamed)

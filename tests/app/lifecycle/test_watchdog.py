@@ -108,12 +108,16 @@ async def test_a_stuck_engine_fails_liveness_until_it_goes_on(
 
 @pytest.mark.anyio
 async def test_a_dead_worker_fails_liveness_at_once(
-    serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    serve: Serve,
+    pass_time: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serve() as client:
         monkeypatch.setattr(EngineWorker, "_take", _die)
-        answer = asyncio.create_task(client.post("/translate", json=REQUEST | {"timeout_ms": 2000}))
+        answer = asyncio.create_task(client.post("/translate", json=REQUEST))
         await until(client, lambda response: response.status_code == 503)
+        pass_time(60)
         assert (await answer).status_code == 504
         assert "dragoman_ready 0.0" in (await client.get("/metrics")).text
     assert [record.levelname for record in caplog.records if record.message == "worker died"] == ["ERROR"]

@@ -85,10 +85,6 @@ def test_the_event_loop_runs_before_the_engines(
     assert heard.niceness > os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
-def test_a_thread_that_was_never_started_has_ended(worker: EngineWorker) -> None:
-    assert worker.join(60)
-
-
 def hold_amid_a_long_sentence(
     backend: DoubleBackend, dispatcher: Dispatcher, job: NewJob
 ) -> tuple[SentenceJob, int]:

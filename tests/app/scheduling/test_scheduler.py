@@ -107,14 +107,6 @@ async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend
     assert backend.engines["tiny", 0].widest == 3
 
 
-@pytest.fixture
-def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the monotonic clock, which the event loop and the workers read."""
-    monotonic, shifts = time.monotonic, [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + sum(shifts))
-    return shifts.append
-
-
 async def test_a_sentence_whose_deadline_passes_in_the_queue_is_never_decoded(
     backend: DoubleBackend, pass_time: Callable[[float], None]
 ) -> None:
