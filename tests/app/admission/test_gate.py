@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
-from starlette.types import Receive, Scope, Send
 
-from app.admission.gate import PERMIT, Gate, Permit
+from app.admission.gate import Gate, Permit
 from app.connection.limits import ConnectionLimit
 from app.errors import OverloadedError
 from app.lifecycle.context import Context
@@ -92,6 +92,7 @@ class Admissions(RuleBasedStateMachine):
 
 
 TestAdmissions = Admissions.TestCase
+TestAdmissions.settings = settings(max_examples=40)
 
 
 def test_a_lone_client_gets_four_fifths_and_the_next_is_still_admitted() -> None:
@@ -138,15 +139,6 @@ def request(body: bytes = BODY, *fields: bytes, path: bytes = b"/translate") -> 
     return b"\r\n".join([*lines, b"", body])
 
 
-class PermitWire(Wire):
-    """A connection to an application that releases the permit of each request, as ours does."""
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await super().answer(scope, receive, send)
-        if permit := scope["state"].get(PERMIT):
-            permit.release()
-
-
 class Service:
     """A gate for two requests, and connections to it."""
 
@@ -159,7 +151,7 @@ class Service:
         return [self.gate.admit(client, 0) for client in ("first", "second")]
 
     def wire(self) -> Wire:
-        return PermitWire(admission=self.admission)
+        return Wire(admission=self.admission)
 
     def client(self, *fields: tuple[bytes, bytes], target: bytes = b"/translate", port: int = 4711) -> str:
         permit = self.admission.admit(b"POST", target, dict(fields), ("10.0.0.1", port), 0)

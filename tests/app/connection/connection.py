@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from functools import cache
 from typing import NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.admission.gate import HeaderAdmission
+from app.admission.gate import PERMIT, HeaderAdmission
 from app.connection.limits import ConnectionLimit
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
@@ -23,6 +24,12 @@ class Seen(NamedTuple):
     version: str
     fields: list[tuple[bytes, bytes]]
     body: bytes
+
+
+@cache
+def _admission() -> HeaderAdmission:
+    """Shared by all connections that need no other, because making it takes longer than most tests."""
+    return Context(Settings(_env_file=None)).header_admission()
 
 
 class Wire(asyncio.Transport):
@@ -49,7 +56,7 @@ class Wire(asyncio.Transport):
             ServerState(),
             {},
             limit=limit or ConnectionLimit(10),
-            admission=admission or Context(Settings(_env_file=None)).header_admission(),
+            admission=admission or _admission(),
             count_rejection=lambda code, _: self.rejections.append(code),
         )
         self.protocol.connection_made(self)
@@ -67,7 +74,14 @@ class Wire(asyncio.Transport):
         return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", self.written)]
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read one request and say `done`."""
+        """Read one request, say `done` and release its permit."""
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            if permit := scope["state"].get(PERMIT):
+                permit.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
         message: Message = {"more_body": True}
         while message.get("more_body"):

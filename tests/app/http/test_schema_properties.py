@@ -41,7 +41,7 @@ def test_every_answer_is_a_documented_one(live: Live) -> None:
             assert len(response.content) <= 2048
 
     schema = schemathesis.openapi.from_path(GOLDEN, config=SchemathesisConfig.from_dict(CONFIG))
-    few = settings(max_examples=5, suppress_health_check=list(HealthCheck))
+    few = settings(max_examples=3, suppress_health_check=list(HealthCheck))
     results = list(get_all_tests(schema=schema, test_func=check, settings=few, given_kwargs={}))
     assert results
     with requests.Session() as session:
