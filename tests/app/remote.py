@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,11 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-REQUEST = json.dumps({"q": "one two", "source": "en", "target": "fr"}).encode()
 JSON = {"Content-Type": "application/json"}
 _START_SECONDS = 300
+_ENVIRONMENT = {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"}
+
+
+def body_of(q: object, **fields: object) -> bytes:
+    return json.dumps({"q": q, "source": "en", "target": "fr"} | fields).encode()
 
 
 class Live:
@@ -39,13 +45,19 @@ class Live:
         with urllib.request.urlopen(self.url + path, timeout=60) as response:
             return str(response.read(), "utf-8")
 
+    def samples(self) -> dict[str, float]:
+        """All of ours of one scrape, without the prefix of their names."""
+        found = re.findall(r"^dragoman_(\S+) (\S+)$", self.get("metrics"), re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
     def status(self, path: str) -> int:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.request("GET", f"/{path}")
             return connection.getresponse().status
 
-    def translate(self) -> tuple[int, dict[str, str]]:
-        status, text = self.post(REQUEST, JSON)
+    def translate(self, q: object = "one two", **fields: object) -> tuple[int, dict[str, Any]]:
+        """Status and answer of a request, from English into French if its fields say no more."""
+        status, text = self.post(body_of(q, **fields), JSON)
         return status, json.loads(text)
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
@@ -130,16 +142,30 @@ def _start(
     )
 
 
+def failed_start(**variables: str) -> tuple[int, list[str]]:
+    """Exit status of a real service that cannot start, and its lines on standard error that are no events."""
+    process = Forked(os.environ | _ENVIRONMENT | variables, is_real=True)
+    impatience = threading.Timer(_START_SECONDS, process.kill)
+    impatience.start()
+    with process.stderr:
+        lines = [line.rstrip("\n") for line in process.stderr if not line.startswith("{")]
+    impatience.cancel()
+    return process.wait(60), lines
+
+
 @contextmanager
-def running(*, command: Sequence[str] | None = None, real: bool = False, **variables: str) -> Iterator[Live]:
+def running(
+    *, command: Sequence[str] | None = None, real: bool = False, is_ready: bool = True, **variables: str
+) -> Iterator[Live]:
     """A service that is ready.
 
     Args:
         command: Arguments of Python, such as DOUBLE and REAL; None forks a service, which is faster.
         real: Whether to fork the real service instead of a double.
+        is_ready: Whether to wait until it has loaded its checkpoints; else it only listens.
         variables: Of the environment.
     """
-    process = _start(command, real, os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables)
+    process = _start(command, real, os.environ | _ENVIRONMENT | variables)
     assert process.stderr is not None
     lines: list[str] = []
     log = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)
@@ -152,7 +178,8 @@ def running(*, command: Sequence[str] | None = None, real: bool = False, **varia
         port = int(json.loads(line)["url"].rpartition(":")[2])
         log.start()
         live = Live(process, port, lines)
-        wait_for(lambda: live.get("readyz"), seconds=_START_SECONDS)
+        if is_ready:
+            wait_for(lambda: live.get("readyz"), seconds=_START_SECONDS)
         yield live
     finally:
         impatience.cancel()

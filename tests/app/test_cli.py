@@ -1,9 +1,6 @@
 """`dragoman serve`: help, and one line about what cannot work."""
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from app import cli
 from app.admission.keys import new_key
 from app.cli import serve
 from app.settings import Settings, unknown_variable, variable
+from tests.app.remote import failed_start
 
 
 def test_help_lists_every_setting() -> None:
@@ -121,9 +119,8 @@ def test_a_value_that_cannot_work_here_is_named(
     tiny_checkpoint: Path, name: str, value: str, line: str
 ) -> None:
     value, line = (text.format(folder=tiny_checkpoint) for text in (value, line))
-    result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), name: value})
-    assert result.returncode == 2
-    assert [f"dragoman: {name} {line}" in each for each in _plain_lines(result.stderr)] == [True]
+    status, lines = failed_start(DRAGOMAN_CHECKPOINT=str(tiny_checkpoint), **{name: value})
+    assert (status, [f"dragoman: {name} {line}" in each for each in lines]) == (2, [True])
 
 
 def test_a_key_in_place_of_the_file_of_keys_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +135,8 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        environment = os.environ | {"DRAGOMAN_CHECKPOINT": str(tmp_path), "DRAGOMAN_PORT": port}
-        result = _serve(environment)
-    assert result.returncode == 2
-    assert "DRAGOMAN_PORT" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+        status, lines = failed_start(DRAGOMAN_CHECKPOINT=str(tmp_path), DRAGOMAN_PORT=port)
+    assert (status, ["DRAGOMAN_PORT" in line for line in lines]) == (2, [True])
 
 
 @pytest.mark.parametrize(
@@ -152,15 +146,3 @@ def test_a_gpu_has_one_process(device: str, count: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(cli, "available_cores", lambda: 16)
     monkeypatch.setattr(cli, "may_have_gpu", lambda: True)
     assert cli._num_processes(Settings(device=device, processes=0)) == count
-
-
-def _plain_lines(text: str) -> list[str]:
-    """Those that are no events of the log."""
-    return [line for line in text.splitlines() if not line.startswith("{")]
-
-
-def _serve(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    # A free port: a service of the developer's may listen on the default one.
-    environment = {"DRAGOMAN_PORT": "0"} | environment
-    command = [sys.executable, "-c", "from model.cli import main; main()", "serve"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

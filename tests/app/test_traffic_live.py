@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
-from tests.app.remote import REAL, Live, running, wait_for
+from tests.app.remote import Live, failed_start, running, wait_for
 from tests.app.traffic import Traffic
 from tests.embedded import EMBEDDED, NAME, WEIGHTS
 
 WATCHING: dict[str, Any] = {"real": True, "DRAGOMAN_WATCH_SECONDS": "0.25"}
 
 
-def put(folder: Path, version: str, name: str = NAME) -> Path:
+def put(folder: Path, version: str, source: Path = EMBEDDED, name: str = NAME) -> Path:
     """A checkpoint of this version, appearing whole in the place of what was there."""
-    whole = shutil.copytree(EMBEDDED, folder.with_name(f".{folder.name}.{version}"))
+    whole = shutil.copytree(source, folder.with_name(f".{folder.name}.{version}"))
     config = read_json(whole / "config.json")
     config["card"].update(name=name, version=version)  # type: ignore[attr-defined]
     (whole / "config.json").write_text(json.dumps(config))
@@ -39,9 +39,7 @@ def put_at_once(file: Path, content: bytes) -> None:
 
 
 def reloads(live: Live, outcome: str) -> int:
-    found = re.search(rf'dragoman_reloads_total{{outcome="{outcome}"}} (\d+)', live.get("metrics"))
-    assert found is not None
-    return int(found[1])
+    return int(live.samples()[f'reloads_total{{outcome="{outcome}"}}'])
 
 
 def versions(live: Live) -> list[str]:
@@ -59,8 +57,8 @@ def resident_bytes(live: Live) -> int:
 def test_sigterm_at_full_load_loses_no_request() -> None:
     unhurried = {"DRAGOMAN_REQUEST_TIMEOUT_MS": "300000", "DRAGOMAN_DRAIN_SECONDS": "300"}
     with running(real=True, **unhurried) as live:
-        with Traffic(live, 32) as traffic:
-            traffic.wait_for_answers(64)
+        with Traffic(live, 8) as traffic:
+            traffic.wait_for_answers(16)
             traffic.mark()
             live.process.send_signal(signal.SIGTERM)
             assert live.process.wait(timeout=300) == 0
@@ -72,28 +70,27 @@ def test_sigterm_at_full_load_loses_no_request() -> None:
 @pytest.mark.slow
 def test_new_checkpoints_are_served_without_losing_a_request(tmp_path: Path) -> None:
     folder = put(tmp_path / "served", "v1")
-    with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 6) as traffic:
-        traffic.wait_for_answers(20)
-        for number in (2, 3):
-            put(folder, f"v{number}")
-            wait_for(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
-            traffic.wait_for_answers(10)
+    with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 3) as traffic:
+        traffic.wait_for_answers(5)
+        put(folder, "v2")
+        wait_for(lambda: reloads(live, "replaced") == 1)
+        traffic.wait_for_answers(5)
         settled = resident_bytes(live)
-        for number in (4, 5):
+        for number in (3, 4):
             put(folder, f"v{number}")
-            if number == 5:
+            if number == 4:
                 live.process.send_signal(signal.SIGHUP)
             wait_for(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
-        traffic.wait_for_answers(10)
+        traffic.wait_for_answers(5)
         # The old one is let go of once it is counted as replaced.
         wait_for(lambda: resident_bytes(live) < settled + 64 * 2**20)
-        wait_for(lambda: versions(live) == ["v5"])
+        wait_for(lambda: versions(live) == ["v4"])
     assert traffic.outcomes.keys() == {"200"}
-    assert {version.partition("+")[0] for version in traffic.versions} >= {"v1", "v2", "v3", "v5"}
+    assert {version.partition("+")[0] for version in traffic.versions} >= {"v1", "v2", "v4"}
 
 
-def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> None:
-    folder = put(tmp_path / "served", "v1")
+def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    folder = put(tmp_path / "served", "v1", tiny_checkpoint)
     weights = folder / WEIGHTS
     with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 4) as traffic:
         content = bytearray(weights.read_bytes())
@@ -114,10 +111,10 @@ def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> Non
 
 
 def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    tiny_checkpoint: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    put(tmp_path / "served", "v1")
-    source = put(tmp_path_factory.mktemp("source") / "second", "v1", name="second")
+    put(tmp_path / "served", "v1", tiny_checkpoint)
+    source = put(tmp_path_factory.mktemp("source") / "second", "v1", tiny_checkpoint, name="second")
     second = tmp_path / "second"
     content = (source / WEIGHTS).read_bytes()
     with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live:
@@ -136,16 +133,12 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
         wait_for(lambda: len(json.loads(live.get("models"))) == 1)
 
 
-def test_a_damaged_checkpoint_never_becomes_ready(tmp_path: Path) -> None:
-    from tests.app.lifecycle.test_shutdown_live import started
-
-    folder = shutil.copytree(EMBEDDED, tmp_path / "damaged")
+def test_a_damaged_checkpoint_never_becomes_ready(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "damaged")
     content = (folder / "config.json").read_bytes()
     (folder / "config.json").write_bytes(content[: len(content) // 2].ljust(len(content), b"\0"))
-    with started(*REAL, DRAGOMAN_CHECKPOINT=str(folder)) as process:
-        assert process.stderr is not None
-        last = process.stderr.read().decode().splitlines()[-1]
-        assert process.wait(timeout=60) == 1
-    assert last.startswith("dragoman: ")
-    assert "config.json" in last
-    assert "Traceback" not in last
+    status, lines = failed_start(DRAGOMAN_CHECKPOINT=str(folder))
+    assert status == 1
+    assert lines[-1].startswith("dragoman: ")
+    assert "config.json" in lines[-1]
+    assert "Traceback" not in lines[-1]

@@ -3,7 +3,6 @@
 Python's own clock is moved everywhere; that of the whole process where libfaketime is installed.
 """
 
-import json
 import re
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.remote import JSON, Live, running
+from tests.app.remote import Live, running
 
 MOVED = """
 import runpy, time
@@ -65,16 +64,15 @@ def serving(wall: Wall, library: Path | None, **variables: str) -> Iterator[Live
             yield live
 
 
-def ask(live: Live, words: int, **fields: object) -> tuple[int, str]:
-    text = " ".join("abcdefghi"[:words])  # a step each
-    return live.post(json.dumps({"q": text, "source": "en", "target": "fr", **fields}).encode(), JSON)
+def ask(live: Live, words: int, **fields: object) -> int:
+    return live.translate(" ".join("abcdefghi"[:words]), **fields)[0]  # a step for each word
 
 
 def ask_and_move(live: Live, wall: Wall, seconds: int, **fields: object) -> int:
     """A request of eight steps, in the middle of which the clock jumps; its status."""
     move = threading.Timer(3 * STEP_SECONDS, wall.move, (seconds,))
     move.start()
-    status, _ = ask(live, 7, **fields)
+    status = ask(live, 7, **fields)
     move.join()
     return status
 
@@ -93,10 +91,10 @@ def test_it_changes_no_deadline_rate_or_duration(tmp_path: Path, library: Path |
         kept.close()
         # An hour back: a deadline by that clock would not pass before it.
         assert ask_and_move(live, wall, HOUR_BACK - 3600, timeout_ms=int(5_000 * STEP_SECONDS)) == 504
-        statuses = [ask(live, 1)[0] for _ in range(4)]
+        statuses = [ask(live, 1) for _ in range(4)]
         assert statuses == [200, 200, 200, 429]
         wall.move(DAY_AHEAD)
-        assert ask(live, 1)[0] == 429
+        assert ask(live, 1) == 429
         exposition = live.get("metrics")
     sums = dict(re.findall(r"^dragoman_(\w+_seconds_sum)\S* (\S+)$", exposition, re.MULTILINE))
     assert {"request_duration_seconds_sum", "queue_wait_seconds_sum"} <= sums.keys()

@@ -1,6 +1,5 @@
 """`kill -9` of the service: those in flight see their connection end, the next start is ready again."""
 
-import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,14 +8,10 @@ from http.client import HTTPException
 
 import pytest
 
-from tests.app.remote import JSON, Live, running, wait_until_in_flight
+from tests.app.remote import Live, running, wait_until_in_flight
 
 ROOM = {"DRAGOMAN_WORKERS": "1", "DRAGOMAN_MAX_QUEUED_TOKENS": "100000000", "DRAGOMAN_MAX_BATCH_TOKENS": "16"}
 TEXTS, SENTENCES = 20, 150
-
-
-def body_of(texts: str | list[str]) -> bytes:
-    return json.dumps({"q": texts, "source": "en", "target": "fr"}).encode()
 
 
 def many_texts(client: int) -> list[str]:
@@ -42,12 +37,12 @@ def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again() ->
 
     def ask(live: Live, client: int) -> None:
         try:
-            outcomes.append(live.post(body_of(many_texts(client)), JSON)[0])
+            outcomes.append(live.translate(many_texts(client))[0])
         except (OSError, HTTPException) as error:
             outcomes.append(type(error))
 
     with running(real=True, **ROOM) as live:
-        before = live.post(body_of("one two"), JSON)
+        before = live.translate()
         clients = [threading.Thread(target=ask, args=(live, client)) for client in range(8)]
         for client in clients:
             client.start()
@@ -58,4 +53,4 @@ def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again() ->
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
     with held(live.port), running(real=True, DRAGOMAN_PORT=str(live.port), **ROOM) as live:
-        assert live.post(body_of("one two"), JSON) == before
+        assert live.translate() == before

@@ -1,13 +1,11 @@
 """40 clients hang up while they are decoded: their rows are free within a step, others notice nothing."""
 
-import json
-import re
 import socket
 import threading
 import time
 from pathlib import Path
 
-from tests.app.remote import JSON, Live, running, wait_for, wait_until_in_flight
+from tests.app.remote import Live, body_of, running, wait_for, wait_until_in_flight
 
 LEAVERS = 40
 STEP_SECONDS = 0.5
@@ -23,10 +21,6 @@ def sentence(kind: str, number: int) -> str:
 STAYERS = [sentence("s", number) for number in range(3)]
 
 
-def body_of(text: str) -> bytes:
-    return json.dumps({"q": text, "source": "en", "target": "fr"}).encode()
-
-
 def send(live: Live, text: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", live.port), timeout=60)
     body = body_of(text)
@@ -35,17 +29,11 @@ def send(live: Live, text: str) -> socket.socket:
     return connection
 
 
-def values(live: Live) -> dict[str, float]:
-    """Every series without a label, and with labels as written."""
-    found = re.findall(r"^dragoman_(\S+) (\S+)$", live.get("metrics"), re.MULTILINE)
-    return {name: float(value) for name, value in found}
-
-
 def all_are_decoded(live: Live) -> bool:
     """Returns whether every step since the last look had more than 32 sentences, and none waits."""
-    before = values(live)
+    before = live.samples()
     time.sleep(3 * STEP_SECONDS)
-    after = values(live)
+    after = live.samples()
     count, narrow = "batch_sentences_count", 'batch_sentences_bucket{le="32.0"}'
     return not after["queue_depth"] and after[narrow] == before[narrow] and after[count] > before[count]
 
@@ -57,8 +45,8 @@ def test_rows_of_clients_that_left_are_free_within_a_step_and_others_are_unchang
         answers: dict[str, tuple[int, str]] = {}
 
         def stay(text: str) -> None:
-            status, answer = live.post(body_of(text), JSON)
-            answers[text] = status, json.loads(answer)["translatedText"]
+            status, answer = live.translate(text)
+            answers[text] = status, answer["translatedText"]
 
         stayers = [threading.Thread(target=stay, args=(text,)) for text in STAYERS]
         leavers = [send(live, sentence("l", number)) for number in range(LEAVERS)]
@@ -71,12 +59,12 @@ def test_rows_of_clients_that_left_are_free_within_a_step_and_others_are_unchang
         for leaver in leavers:
             leaver.close()
         wait_until_in_flight(live, len(STAYERS))
-        before = values(live)
+        before = live.samples()
         hurry.touch()
         gate.touch()
         for stayer in stayers:
             stayer.join()
-        after = values(live)
+        after = live.samples()
         assert answers == {text: (200, text.upper()) for text in STAYERS}
         steps = after["batch_sentences_count"] - before["batch_sentences_count"]
         narrow = 'batch_sentences_bucket{le="4.0"}'

@@ -2,10 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
@@ -13,18 +12,27 @@ from pathlib import Path
 from typing import Any
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
-from tests.app.remote import REAL, ROOT, Live, running, wait_for, wait_until_draining, wait_until_in_flight
+from tests.app.remote import (
+    Live,
+    failed_start,
+    running,
+    wait_for,
+    wait_until_draining,
+    wait_until_in_flight,
+)
 from tests.app.telemetry.test_accounting_live import scrape
 from tests.app.test_traffic_live import put, put_at_once, reloads, versions
 from tests.app.traffic import Traffic
 from tests.embedded import WEIGHTS
 from tests.model.native_library import needs_native
 
+TWO = {"DRAGOMAN_PROCESSES": "2"}
+
 
 @contextmanager
 def running_two(folder: Path, **variables: Any) -> Iterator[Live]:
     """Two processes under a supervisor, whose files are in a folder."""
-    with running(DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
+    with running(TMPDIR=str(folder), **TWO, **variables) as live:
         with ExitStack() as until_both_accept:
             wait_for(lambda: both_accept(live, until_both_accept))
         yield live
@@ -106,7 +114,7 @@ def test_under_load_the_other_process_answers_every_request(tmp_path: Path) -> N
 
 
 def test_a_process_whose_event_loop_stalls_is_replaced(tmp_path: Path) -> None:
-    with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="5") as live:
+    with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="3") as live:
         stalled, other = live.processes()
         os.kill(stalled, signal.SIGSTOP)
         wait_until_gone(live, stalled)
@@ -134,13 +142,13 @@ def test_without_their_supervisor_the_processes_end(tmp_path: Path) -> None:
         wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
 
 
-def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
-    folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
+def test_two_processes_load_new_checkpoints_together(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    folder, files = put(tmp_path / "models" / "served", "v1", tiny_checkpoint), tmp_path / "files"
     files.mkdir()
     variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
     with running_two(files, real=True, **variables) as live, Traffic(live, 6) as traffic:
         traffic.wait_for_answers(20)
-        put(folder, "v2")
+        put(folder, "v2", tiny_checkpoint)
         live.process.send_signal(signal.SIGHUP)
         wait_for(lambda: reloads(live, "replaced") == 2)
         content = bytearray((folder / WEIGHTS).read_bytes())
@@ -153,12 +161,14 @@ def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
     assert {version.partition("+")[0] for version in traffic.versions} == {"v1", "v2"}
 
 
-def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tmp_path: Path) -> None:
-    folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
+def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder, files = put(tmp_path / "models" / "served", "v1", tiny_checkpoint), tmp_path / "files"
     files.mkdir()
     variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
     with running_two(files, real=True, **variables) as live:
-        put(folder, "v2")
+        put(folder, "v2", tiny_checkpoint)
         os.kill(live.processes()[0], signal.SIGKILL)
         wait_for(lambda: reloads(live, "replaced") == 1)
         wait_for(lambda: versions(live) == ["v2"])
@@ -179,40 +189,27 @@ def test_the_processes_map_the_same_weights(tmp_path: Path) -> None:
 
 def test_a_setting_that_cannot_work_ends_the_start_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("secret")
-    result = serve(tmp_path, DRAGOMAN_API_KEYS_FILE=str(tmp_path / "keys"))
-    assert result.returncode == 2
-    plain = [line for line in result.stderr.splitlines() if not line.startswith("{")]
-    assert len(plain) == 1
-    assert plain[0].startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
+    status, (line,) = failed_start(DRAGOMAN_API_KEYS_FILE=str(tmp_path / "keys"), **TWO)
+    assert status == 2
+    assert line.startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
 
 
-def test_a_limit_that_is_too_low_for_each_process_is_named_as_it_was_set(tmp_path: Path) -> None:
-    folder = put(tmp_path / "models", "v1")
-    result = serve(tmp_path, DRAGOMAN_CHECKPOINT=str(folder), DRAGOMAN_MAX_MODEL_BYTES="2000")
-    (line,) = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+def test_a_limit_that_is_too_low_for_each_process_is_named_as_it_was_set(tiny_checkpoint: Path) -> None:
+    limit = {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), "DRAGOMAN_MAX_MODEL_BYTES": "2000"}
+    _, (line,) = failed_start(**limit, **TWO)
     begin = "dragoman: DRAGOMAN_MAX_MODEL_BYTES must be in each of the 2 processes that share it at least "
     assert line.startswith(begin)
     assert "but is 2000 instead" in line
 
 
-def test_a_damaged_checkpoint_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    folder = put(tmp_path / "damaged", "v1")
+def test_a_damaged_checkpoint_ends_the_start_with_one_line(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "damaged")
     weights = (folder / WEIGHTS).read_bytes()
     put_at_once(folder / WEIGHTS, weights[: len(weights) // 2])
-    result = serve(tmp_path, DRAGOMAN_CHECKPOINT=str(folder))
-    assert result.returncode == 1
-    plain = [line for line in result.stderr.splitlines() if not line.startswith("{")]
-    assert len(plain) == 1
-    assert plain[0].startswith("dragoman: ")
-    assert WEIGHTS in plain[0]
-
-
-def serve(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """The end of a service that cannot start."""
-    settings = {"DRAGOMAN_PORT": "0", "DRAGOMAN_PROCESSES": "2", "TMPDIR": str(folder)}
-    command = [sys.executable, *REAL]
-    environment = os.environ | settings | variables
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    status, (line,) = failed_start(DRAGOMAN_CHECKPOINT=str(folder), **TWO)
+    assert status == 1
+    assert line.startswith("dragoman: ")
+    assert WEIGHTS in line
 
 
 def weights_of(pid: int) -> set[str]:

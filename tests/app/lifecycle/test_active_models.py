@@ -245,7 +245,7 @@ async def test_earlier_requests_are_answered_by_the_old_models() -> None:
     old, new = edition("a"), edition("b")
     app, loads = application(old, new)
     async with serving(app) as client:
-        old.seconds = 0.4  # a quarter of a minute in all, unless the rest is cut short
+        old.seconds = 0.2  # seven seconds in all, unless the rest is cut short
         early = asyncio.create_task(client.post("/translate", json=REQUEST | {"q": "word " * 35}))
         await until(old.entered.is_set)
         request_reload(app)
@@ -277,7 +277,7 @@ async def test_a_document_is_finished_by_the_old_models(monkeypatch: pytest.Monk
 
 
 async def test_no_request_fails_while_versions_change() -> None:
-    editions = [edition(letter) for letter in "abcdef"]
+    editions = [edition(letter) for letter in "abcd"]
     for each in editions:
         each.seconds = 0.002
     app, _ = application(*editions)
@@ -294,7 +294,7 @@ async def test_no_request_fails_while_versions_change() -> None:
         for count in range(1, len(editions)):
             request_reload(app)
             await reloads(app, "replaced", count)
-        await until(lambda: "1+ffffffff" in found)
+        await until(lambda: "1+dddddddd" in found)
         is_over.set()
         await asyncio.gather(*clients)
         assert app.state.context.lifecycle.in_flight == 0

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.remote import JSON, Live, running, wait_for
+from tests.app.remote import Live, running, wait_for
 from tests.app.test_equivalence_pivot import altered
 
 CODES = ("aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh")
@@ -57,19 +56,11 @@ def serving(folder: Path) -> AbstractContextManager[Live]:
 
 
 def ask(live: Live, code: str) -> tuple[int, dict[str, str]]:
-    body = json.dumps({"q": "Good morning. The cat sleeps.", "source": "en", "target": code})
-    status, text = live.post(body.encode(), JSON)
-    return status, json.loads(text)
-
-
-def samples(live: Live) -> dict[str, float]:
-    """All samples of one scrape, without the prefix of their names."""
-    found = re.findall(r"^dragoman_(\S+) (\S+)$", live.get("metrics"), re.MULTILINE)
-    return {name: float(value) for name, value in found}
+    return live.translate("Good morning. The cat sleeps.", target=code)
 
 
 def memory(live: Live) -> float:
-    return sum(value for name, value in samples(live).items() if name.startswith("model_memory_bytes"))
+    return sum(value for name, value in live.samples().items() if name.startswith("model_memory_bytes"))
 
 
 def listed(live: Live) -> dict[str, dict[str, object]]:
@@ -85,7 +76,7 @@ def test_all_are_listed_and_the_first_requests_load_one_once(many: Live) -> None
         answers = list(clients.map(lambda _: ask(many, "aa"), range(16)))
     assert {answer[0] for answer in answers} == {200}
     assert {answer[1]["translatedText"] for answer in answers} == {"Bonjour. Le chat dort."}
-    assert samples(many)['model_loads_total{outcome="loaded"}'] == 1
+    assert many.samples()['model_loads_total{outcome="loaded"}'] == 1
     assert [name for name, model in listed(many).items() if model["loaded"]] == ["en-aa"]
 
 
@@ -117,7 +108,7 @@ def test_no_request_is_lost_while_models_come_and_go(many: Live, folder: Path, t
             each.result()
     assert set(outcomes) == {200}
     assert sum(outcomes.values()) >= 64
-    found = samples(many)
+    found = many.samples()
     assert found['model_evictions_total{reason="memory"}'] > len(CODES)
     ended = [found[f'outcomes_total{{outcome="{each}"}}'] for each in ("answered", "refused", "abandoned")]
     assert found["accepted_total"] == sum(ended) + found["requests_in_flight"]
@@ -166,7 +157,7 @@ def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> N
 
     with serving(folder) as live, ThreadPoolExecutor(8) as clients:
         answers = [clients.submit(outcome, code) for code in CODES * 20]
-        wait_for(lambda: samples(live)['model_loads_total{outcome="loaded"}'] > 0)
+        wait_for(lambda: live.samples()['model_loads_total{outcome="loaded"}'] > 0)
         live.process.send_signal(signal.SIGTERM)
         outcomes = Counter(answer.result() for answer in answers)
         assert set(outcomes) <= {200, 503, 0}

@@ -105,11 +105,6 @@ def shutdown(lifecycle: Watched) -> Shutdown:
     return Shutdown(lifecycle, 30.0, lambda: lifecycle.now)
 
 
-def test_nothing_ends_before_a_request(shutdown: Shutdown, lifecycle: Watched) -> None:
-    assert not shutdown.is_over()
-    assert lifecycle.phase is Phase.LOADING
-
-
 def test_an_idle_process_gives_notice_and_ends(shutdown: Shutdown, lifecycle: Watched) -> None:
     shutdown.request()
     assert lifecycle.phase is Phase.DRAINING

@@ -9,15 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.app.remote import (
     DOUBLE,
     JSON,
-    REAL,
     ROOT,
     Live,
     running,
@@ -78,7 +76,7 @@ def end(live: Live, *signals: signal.Signals) -> None:
 
 def test_a_stream_ends_with_an_error_event() -> None:
     with (
-        running(DOUBLE_SECONDS="0.7", DRAGOMAN_DRAIN_SECONDS="60") as live,
+        running(DOUBLE_SECONDS="0.3", DRAGOMAN_DRAIN_SECONDS="60") as live,
         closing(HTTPConnection("127.0.0.1", live.port, timeout=60)) as connection,
     ):
         body = json.dumps({"q": "one " * 38, "source": "en", "target": "fr"})
@@ -137,18 +135,23 @@ def test_a_stuck_engine_fails_liveness_and_does_not_delay_the_end() -> None:
 
 
 def test_a_process_can_end_while_it_loads() -> None:
-    with started(*REAL, DRAGOMAN_CHECKPOINT=str(ROOT / "checkpoints")) as process:
-        assert process.stderr is not None
-        while b"listening" not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+    with running(real=True, is_ready=False, DRAGOMAN_CHECKPOINT=str(ROOT / "checkpoints")) as live:
+        end(live, signal.SIGTERM)
 
 
 def test_closing_its_terminal_ends_the_process() -> None:
     """SIGHUP has two meanings; a reload would leave a service without its terminal running."""
     master, terminal = pty.openpty()
-    with started(*DOUBLE, terminal=terminal) as process:
+    process = subprocess.Popen(
+        [sys.executable, *DOUBLE],
+        cwd=ROOT,
+        env=os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    try:
         os.close(terminal)
         output = b""
         while b"listening" not in output:
@@ -156,6 +159,9 @@ def test_closing_its_terminal_ends_the_process() -> None:
         os.close(master)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_without_a_terminal_sighup_does_not_end_the_process() -> None:
@@ -163,28 +169,3 @@ def test_without_a_terminal_sighup_does_not_end_the_process() -> None:
         live.process.send_signal(signal.SIGHUP)
         assert live.translate()[0] == 200
         assert live.process.poll() is None
-
-
-@contextmanager
-def started(
-    *command: str, terminal: int | None = None, **variables: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that need not become ready, on a terminal if one is given."""
-    environment = os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables
-    pipe = subprocess.PIPE if terminal is None else terminal
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env=environment,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=pipe,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()

@@ -1,6 +1,5 @@
 """Clients of very different appetites in one real process: no client waits for all requests of another."""
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ import pytest
 from benchmarks.load.generator import Load, run
 from benchmarks.load.target import clients_of, scrape
 from benchmarks.load.texts import TEXTS
-from tests.app.remote import JSON, Live, running, wait_for
+from tests.app.remote import Live, body_of, running, wait_for
 
 REQUESTS = 60
 
@@ -34,7 +33,7 @@ def asked_by_another(live: Live, texts: Sequence[str], hurry: Path) -> Iterator[
     """Another client has some sixty requests of these texts in flight, and most of their sentences wait."""
     stream = Load(
         client=clients_of(live.url, 2)[1],
-        bodies=[json.dumps({"q": texts, "source": "en", "target": "fr"})],
+        bodies=[body_of(texts).decode()],
         rate=100 * REQUESTS,
         seconds=0.01,
     )
@@ -59,7 +58,6 @@ def test_a_modest_client_is_answered_before_a_greedy_one_has_all_it_wants(slow: 
 
 
 def test_a_long_text_is_answered_while_short_ones_keep_waiting(slow: Live, hurry: Path) -> None:
-    long = json.dumps({"q": " ".join(TEXTS["en"]), "source": "en", "target": "fr"}).encode()
     with asked_by_another(slow, ["one", "two", "three"] * 6, hurry):
-        assert slow.post(long, JSON)[0] == 200
+        assert slow.translate(" ".join(TEXTS["en"]))[0] == 200
         assert waiting(slow) > 0
