@@ -1,11 +1,10 @@
 """Where PyTorch is not installed, as in the CPU image: what works, and one line for what does not."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.model.native_library import needs_native
 
@@ -24,68 +23,66 @@ with TestClient(create_app(Settings(_env_file=None, checkpoint={checkpoint!r})))
     answer = client.post("/translate", json={{"q": "Good morning.", "source": "en", "target": "fr"}})
     print(answer.json()["translatedText"])
 """
-TRANSLATED = """
+# Each command runs in a fork, with its standard output and error in files of its number.
+COMMANDS = """
+import json, os, sys
+sys.modules["torch"] = None
 from dragoman import Translator
-print(Translator.load({checkpoint!r}).translate("Good morning.", source="en", target="fr"))
-Translator.load({checkpoint!r}, precision="float16")
+from model.checkpoint.importing.tensors import unpickle
+from model.cli import main
+from pathlib import Path
+
+for place, (arguments, environment) in enumerate(json.loads(sys.argv[1])):
+    if os.fork() == 0:
+        os.environ.update(environment)
+        for stream, name in enumerate(("input", f"{place}.out", f"{place}.err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), stream)
+        if arguments[0] == "Translator":
+            translator = Translator.load(arguments[1], precision=arguments[2])
+            print(translator.translate("Good morning.", source="en", target="fr"))
+        elif arguments[0] == "unpickle":
+            unpickle(Path(arguments[1]), Path())
+        else:
+            main(arguments)
+        sys.exit()
+    os.wait()
 """
 MISSING = "needs PyTorch, which is not installed here: install the extra `torch`"
 
 
-def run(folder: Path, *arguments: str, text: str = "", **environment: str) -> tuple[str, str]:
-    """What a program prints, and the last line of what it says, if importing PyTorch fails."""
-    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
-    environment |= {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | environment,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    return done.stdout.strip(), done.stderr.strip().rpartition("\n")[2]
-
-
-def dragoman(folder: Path, *arguments: str, **environment: str) -> tuple[str, str]:
-    program = "from model.cli import main; main()"
-    return run(folder, "-c", program, *arguments, text="Good morning.\n", **environment)
+@needs_native
+def test_the_service_translates(tiny_checkpoint: Path) -> None:
+    program = "import sys; sys.modules['torch'] = None" + SERVED.format(checkpoint=str(tiny_checkpoint))
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    assert ran.stdout == "Bonjour.\n"
 
 
 @needs_native
-def test_the_service_and_the_commands_work(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    checkpoint = str(tiny_checkpoint)
-    assert run(tmp_path, "-c", SERVED.format(checkpoint=checkpoint))[0] == "Bonjour."
-    translate = ("translate", "--checkpoint", checkpoint, "--source", "en", "--target", "fr")
-    assert dragoman(tmp_path, *translate)[0] == "Bonjour."
-    printed, refusal = run(tmp_path, "-c", TRANSLATED.format(checkpoint=checkpoint))
-    assert printed == "Bonjour."
-    assert f"not in float16) {MISSING}" in refusal
-    assert "name: tiny" in dragoman(tmp_path, "inspect", checkpoint)[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "need"),
-    [
-        (["train", "--config", str(ROOT / "examples" / "d2l.toml")], {}, "`dragoman train`"),
-        (["export", "CHECKPOINT", "--format", "marian", "--output", "out"], {}, "`dragoman export`"),
-        (["serve"], {"DRAGOMAN_DEVICE": "cuda"}, "the device cuda"),
-        (["serve"], {"DRAGOMAN_NATIVE": "off"}, "the native library (DRAGOMAN_NATIVE is off)"),
-    ],
-    ids=["train", "export", "cuda", "off"],
-)
-def test_what_needs_torch_says_so(
-    arguments: list[str], environment: dict[str, str], need: str, tiny_checkpoint: Path, tmp_path: Path
-) -> None:
-    arguments = [str(tiny_checkpoint) if each == "CHECKPOINT" else each for each in arguments]
-    settings = {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), "DRAGOMAN_PORT": "0"} | environment
-    assert f"{need} {MISSING}" in dragoman(tmp_path, *arguments, **settings)[1]
-
-
-def test_a_pickle_is_not_read(tmp_path: Path) -> None:
-    program = "from pathlib import Path\n"
-    program += "from model.checkpoint.importing.tensors import unpickle\n"
-    program += "unpickle(Path('pytorch_model.bin'), Path())"
-    assert f"reading the pickle pytorch_model.bin {MISSING}" in run(tmp_path, "-c", program)[1]
+def test_commands_work_or_say_that_they_need_torch(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    tiny = str(tiny_checkpoint)
+    serve = {"DRAGOMAN_CHECKPOINT": tiny, "DRAGOMAN_PORT": "0"}
+    cases: list[tuple[list[str], dict[str, str], str]] = [
+        (["translate", "--checkpoint", tiny, "--source", "en", "--target", "fr"], {}, "Bonjour."),
+        (["Translator", tiny, "int8"], {}, "Bonjour."),
+        (["inspect", tiny], {}, "name: tiny"),
+        (["Translator", tiny, "float16"], {}, f"not in float16) {MISSING}"),
+        (["unpickle", "pytorch_model.bin"], {}, f"reading the pickle pytorch_model.bin {MISSING}"),
+        (["train", "--config", str(ROOT / "examples" / "d2l.toml")], {}, f"`dragoman train` {MISSING}"),
+        (["export", tiny, "--format", "marian", "--output", "out"], {}, f"`dragoman export` {MISSING}"),
+        (["serve"], serve | {"DRAGOMAN_DEVICE": "cuda"}, f"the device cuda {MISSING}"),
+        (
+            ["serve"],
+            serve | {"DRAGOMAN_NATIVE": "off"},
+            f"the native library (DRAGOMAN_NATIVE is off) {MISSING}",
+        ),
+    ]
+    (tmp_path / "input").write_text("Good morning.\n")
+    commands = json.dumps([(arguments, environment) for arguments, environment, _ in cases])
+    program = [sys.executable, "-c", COMMANDS, commands]
+    variables = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(program, cwd=tmp_path, env=variables, check=True, timeout=300)
+    for place, (arguments, _, expected) in enumerate(cases):
+        stream = "err" if MISSING in expected else "out"
+        told = (tmp_path / f"{place}.{stream}").read_text().strip()
+        assert expected in (told.rpartition("\n")[2] if MISSING in expected else told), arguments
