@@ -123,6 +123,8 @@ def shared_page(browser: Browser, watch: Watch) -> Page:
 def page(shared_page: Page, service: Live, no_errors: None) -> Page:
     """The page, once it knows the languages, without what another test has stored and rerouted."""
     shared_page.unroute_all(behavior="ignoreErrors")
+    shared_page.emulate_media(color_scheme="null")
+    shared_page.set_viewport_size({"width": 1280, "height": 720})
     shared_page.bring_to_front()
     shared_page.goto(service.url + "livez")
     shared_page.evaluate("localStorage.clear()")

@@ -1,13 +1,19 @@
 """The page on small screens, in the dark, by keyboard, with a screen reader and in five languages."""
 
+from typing import Literal
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
+from tests.app.remote import Live
 from tests.app.web.conftest import Open
 
 CONTROLS = ("source", "swap", "target", "translate", "clear", "copy", "link")
-SIZES = {"phone": {"width": 320, "height": 640}, "desk": {"width": 1280, "height": 800}}
+SIZES: dict[str, ViewportSize] = {
+    "phone": {"width": 320, "height": 640},
+    "desk": {"width": 1280, "height": 800},
+}
 
 
 def violations(page: Page) -> list[str]:
@@ -17,8 +23,10 @@ def violations(page: Page) -> list[str]:
 
 # Contrast depends on the colours alone, and what overlaps on the size alone.
 @pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desk", "dark")])
-def test_nothing_keeps_anybody_out(open_page: Open, scheme: str, size: str) -> None:
-    page = open_page(color_scheme=scheme, viewport=SIZES[size])
+def test_nothing_keeps_anybody_out(page: Page, scheme: Literal["light", "dark"], size: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(SIZES[size])
+    page.reload()
     expect(page.locator("#target option")).not_to_have_count(0)
     assert violations(page) == []
     page.locator("#text").fill("Good morning. Where is the station?\n\nThank you.")
@@ -28,28 +36,25 @@ def test_nothing_keeps_anybody_out(open_page: Open, scheme: str, size: str) -> N
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = sum(map(int, background[4:-1].split(","))) / 3
     assert (brightness > 128) == (scheme == "light")
+    page.locator("#access summary").click()
+    assert_controls_stay_in_view(page, **SIZES[size])
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_controls_stay_in_view_beside_a_long_text(open_page: Open, size: str) -> None:
-    page = open_page(viewport=SIZES[size])
+def assert_controls_stay_in_view(page: Page, width: int, height: int) -> None:
+    """They stand beside a long text."""
     page.route("**/translate", lambda route: route.fulfill(json={"translatedText": "WORD " * 2000}))
     page.locator("#text").fill("word " * 2000)
     expect(page.locator("#translation")).to_have_text("WORD " * 2000)
-    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
+    expect(page.locator("#count")).to_contain_text("10000 / ")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("#text").scroll_into_view_if_needed()
     page.evaluate("window.scrollTo(0, 0)")
     for name in CONTROLS:
         box = page.locator(f"#{name}").bounding_box()
         assert box is not None
         assert box["x"] >= 0, name
-        assert box["x"] + box["width"] <= SIZES[size]["width"], name
-        assert box["y"] + box["height"] <= SIZES[size]["height"], name
-
-
-def test_the_counter_says_what_is_too_much(page: Page) -> None:
-    page.locator("#text").fill("word " * 2000)
-    expect(page.locator("#count")).to_contain_text("10000 / ")
+        assert box["x"] + box["width"] <= width, name
+        assert box["y"] + box["height"] <= height, name
 
 
 def test_everything_works_by_keyboard(page: Page) -> None:
@@ -99,8 +104,8 @@ def test_it_speaks_the_language_of_the_browser(
     expect(page.locator("#status")).to_contain_text(detected)
 
 
-def test_the_documentation_is_drawn(open_page: Open) -> None:
-    page = open_page("docs")
+def test_the_documentation_is_drawn(page: Page, service: Live) -> None:
+    page.goto(service.url + "docs")
     expect(page.locator("h1, h2").first).to_contain_text("Dragoman")
     page.locator("#operations-translation-translate, .opblock-post").first.click()
     expect(page.get_by_role("button", name="Try it out")).to_be_visible()
