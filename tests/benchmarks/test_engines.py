@@ -18,13 +18,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return random_checkpoint(tmp_path_factory.mktemp("random") / "tiny", "tiny", seed=1)
 
 
-@pytest.mark.parametrize(("threads", "batch_size"), [(1, 3), (2, 3), (2, 50)])
-def test_translations_do_not_depend_on_threads_or_batches(
-    folder: Path, threads: int, batch_size: int
-) -> None:
-    sources = random_sentences(SHAPES["tiny"], 10, tokens=6, seed=1)
+def test_translations_do_not_depend_on_threads_or_batches(folder: Path) -> None:
+    sources = random_sentences(SHAPES["tiny"], 5, tokens=6, seed=1)
     alone = torch_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 1)
-    assert torch_reference(folder, "float32", threads, "cpu").decode(sources, GREEDY, batch_size) == alone
+    threads = torch_reference(folder, "float32", 2, "cpu")
+    assert [threads.decode(sources, GREEDY, batch_size) for batch_size in (2, 50)] == [alone, alone]
 
 
 def test_a_random_network_writes_words_up_to_the_limit_in_a_process_as_well(folder: Path) -> None:

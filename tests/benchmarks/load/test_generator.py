@@ -19,17 +19,22 @@ def answer(status: int, field: str = "") -> bytes:
 
 
 class Server(asyncio.Protocol):
-    """Gives each request the same reply after a while, or hangs up."""
+    """Gives each request the same reply after a while, and once so many have come, or hangs up."""
 
-    def __init__(self, reply: bytes | None, seconds: float) -> None:
-        self._reply, self._seconds = reply, seconds
+    def __init__(self, reply: bytes | None, seconds: float, waiting: list["Server"], least: int) -> None:
+        self._reply, self._seconds, self._waiting, self._least = reply, seconds, waiting, least
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        asyncio.get_running_loop().call_later(self._seconds, self._answer)
+        self._waiting.append(self)
+        if len(self._waiting) >= self._least:
+            for each in self._waiting:
+                asyncio.get_running_loop().call_later(self._seconds, each._answer)
+            self._waiting.clear()
+            self._least = 0
 
     def _answer(self) -> None:
         if self._reply is None:
@@ -38,12 +43,15 @@ class Server(asyncio.Protocol):
             self._transport.write(self._reply)
 
 
-def sent_to(reply: bytes | None, load: Load = STREAM, *, after: float = 0.0, **changes: Any) -> Seen:
+def sent_to(
+    reply: bytes | None, load: Load = STREAM, *, after: float = 0.0, least: int = 0, **changes: Any
+) -> Seen:
     """What comes of a load on such a server."""
+    waiting: list[Server] = []
 
     async def load_a_server() -> Seen:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Server(reply, after), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: Server(reply, after, waiting, least), "127.0.0.1", 0)
         async with server:
             client = Client(port=server.sockets[0].getsockname()[1])
             return await asyncio.to_thread(run, replace(load, client=client, **changes))
@@ -89,7 +97,7 @@ def test_every_request_is_sent_and_its_answer_noted() -> None:
 
 
 def test_a_slow_service_is_asked_no_less() -> None:
-    seen = sent_to(answer(200), after=5)
+    seen = sent_to(answer(200), least=COUNT)
     assert len(seen.samples) == COUNT
     assert max(sample.sent for sample in seen.samples) < min(sample.ended for sample in seen.samples)
 

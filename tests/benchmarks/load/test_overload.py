@@ -91,7 +91,7 @@ def slow() -> Iterator[Live]:
 
 
 def test_ten_times_the_capacity_is_answered_or_refused_and_counted_exactly(slow: Live) -> None:
-    levels = overload(slow.url, *clients_of(slow.url, 1), connections=48, seconds=2, factor=10)
+    levels = overload(slow.url, *clients_of(slow.url, 1), connections=48, seconds=1, factor=10)
     missed = [level for level in levels if not level.is_met and not level.objective.startswith(_TIMED)]
     assert missed == []
     assert slow.translate()[0] == 200
