@@ -99,7 +99,7 @@ async def test_the_start_of_a_target_is_given_on_every_way_and_is_no_text(
 async def test_other_requests_workers_and_clients_that_leave_change_nothing(
     tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """300 clients on two workers, with mixed options, a third of whom hang up on the way."""
+    """100 clients on two workers, with mixed options, a third of whom hang up on the way."""
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
     translator = Translator.load(tiny_checkpoint, device="cpu")
     kinds: tuple[dict[str, object], ...] = (
@@ -115,7 +115,7 @@ async def test_other_requests_workers_and_clients_that_leave_change_nothing(
     # Who would wait longer than the deadline is refused, and a busy machine is slow.
     app = application(tiny_checkpoint, workers=2, request_timeout_ms=300_000)
     async with serving(app) as client:
-        asked = [(TEXTS[i % len(TEXTS)], i % len(kinds)) for i in range(300)]
+        asked = [(TEXTS[i % len(TEXTS)], i % len(kinds)) for i in range(100)]
         calls = [
             asyncio.create_task(client.post("/translate", json=PAIR | {"q": text, "decoding": kinds[index]}))
             for text, index in asked
@@ -130,7 +130,7 @@ async def test_other_requests_workers_and_clients_that_leave_change_nothing(
         if isinstance(answer, httpx.Response)
     ]
     assert {answer.status_code for _, answer in answered} == {200}
-    assert len(answered) >= 200
+    assert len(answered) >= 66
     assert [answer.json()["translatedText"] for _, answer in answered] == [
         expected[key] for key, _ in answered
     ]

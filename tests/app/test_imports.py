@@ -26,7 +26,7 @@ print(sorted(set({heavy!r}) & set(sys.modules)))
 """
 HEAVY = (
     "torch", "torch._dynamo", "sympy", "model.training", "pyrate_limiter", "sacrebleu", "tqdm", "matplotlib",
-    "tensorboard", "transformers",
+    "tensorboard", "transformers", "opentelemetry.sdk", "app.telemetry.tracing",
 )  # fmt: skip
 
 

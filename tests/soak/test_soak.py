@@ -54,12 +54,7 @@ class Moment(NamedTuple):
 
 
 def look_at(process: int, seconds: float) -> Moment:
-    """A process of Linux as it is now.
-
-    Args:
-        process: Its number.
-        seconds: Since the beginning.
-    """
+    """A process of Linux as it is now, so many seconds after the beginning."""
     folder = Path(f"/proc/{process}")
     lines = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
     return Moment(
@@ -71,23 +66,13 @@ def look_at(process: int, seconds: float) -> Moment:
 
 
 def growth(moments: Sequence[Moment], values: Sequence[float]) -> float:
-    """How much a value grew from the first moment to the last, by the straight line nearest to all.
-
-    Args:
-        moments: At least two, at different times.
-        values: One for each.
-    """
+    """How much a value grew from the first moment to the last, by the straight line nearest to all."""
     seconds = [moment.seconds for moment in moments]
     return statistics.linear_regression(seconds, values).slope * (seconds[-1] - seconds[0])
 
 
 def give_version(folder: Path, version: str) -> None:
-    """Change a checkpoint's version, and what vouches for its files.
-
-    Args:
-        folder: Of the checkpoint.
-        version: Its new one.
-    """
+    """Change a checkpoint's version, and what vouches for its files."""
     config = json.loads((folder / "config.json").read_text())
     config["card"]["version"] = version
     content = json.dumps(config).encode()

@@ -149,13 +149,6 @@ async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(a
     assert value("dragoman_requests_total", {"endpoint": "/translate", "status": "408"}) == 1
 
 
-async def test_a_refusal_on_the_wire_counts_by_itself(app: FastAPI) -> None:
-    app.state.context.metrics.count_early_rejection("malformed_request", 400)
-    assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
-    value = app.state.context.metrics.registry.get_sample_value
-    assert value("dragoman_requests_total", {"endpoint": "unmatched", "status": "400"}) == 1
-
-
 async def test_a_burst_with_all_of_it_adds_up_at_every_step(app: FastAPI, backend: DoubleBackend) -> None:
     backend.gate.clear()
     callers = [Caller(app).send(BODY if index % 5 else b"nonsense") for index in range(300)]

@@ -81,11 +81,16 @@ async def test_readiness_and_metrics_tell_which_steps_are_not_recorded(
     backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.lifecycle.active_models.cuda_graphs", lambda: {"recorded": 40, "eager": 2})
+    monkeypatch.setattr("app.lifecycle.active_models.gpu_memory", lambda: {"allocated": 1024})
     app = create_app(Settings(_env_file=None), backend)
     async with app.router.lifespan_context(app), client_of(app) as client:
         ready = (await client.get("/readyz")).json()
         assert ready == {"status": "ok", "cuda_graphs": {"recorded": 40, "eager": 2}}
-        assert 'dragoman_cuda_graphs{state="eager"} 2.0' in (await client.get("/metrics")).text
+        metrics = (await client.get("/metrics")).text
+    assert 'dragoman_cuda_graphs{state="eager"} 2.0' in metrics
+    assert 'dragoman_gpu_memory_bytes{kind="allocated"} 1024.0' in metrics
+    labels = f'checksum="{"c" * 64}",device="cpu",name="tiny",precision="float32",version="1+cccccccc"'
+    assert f"dragoman_model_info{{{labels}}} 1.0" in metrics
 
 
 async def test_probes_follow_the_lifecycle(backend: DoubleBackend) -> None:

@@ -26,14 +26,6 @@ async def test_a_text_comes_back_translated(client: httpx.AsyncClient, text: str
     }
 
 
-async def test_an_empty_list_is_an_empty_list(client: httpx.AsyncClient) -> None:
-    assert (await translate(client, q=[])).json() == {
-        "translatedText": [],
-        "model": None,
-        "model_version": None,
-    }
-
-
 @pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u3000", "...", "42"])
 async def test_what_holds_no_words_comes_back_unchanged(
     client: httpx.AsyncClient, backend: DoubleBackend, blank: str
@@ -65,7 +57,8 @@ async def test_auto_detects_each_text(client: httpx.AsyncClient) -> None:
 
 async def test_of_no_texts_no_languages_are_detected(client: httpx.AsyncClient) -> None:
     assert (await translate(client, q=[], source="AUTO")).json()["detectedLanguage"] == []
-    assert "detectedLanguage" not in (await translate(client, q=[])).json()
+    nothing = {"translatedText": [], "model": None, "model_version": None}
+    assert (await translate(client, q=[])).json() == nothing
     assert "language" in (await translate(client, q="", source="auto")).json()["detectedLanguage"]
 
 
@@ -95,18 +88,15 @@ async def test_what_the_length_limit_ended_says_so(client: httpx.AsyncClient, ba
     assert 'degenerate_output_total{kind="unfinished"} 2.0' in (await client.get("/metrics")).text
 
 
-async def test_decoding_options_reach_the_decoder(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    wanted = {"strategy": "sample", "temperature": 0.5, "top_k": 5, "top_p": 0.9, "seed": 7, "max_length": 9}
-    assert (await translate(client, q="a", decoding=wanted)).status_code == 200
-    options = backend.admitted[0].options
-    assert {name: getattr(options, name) for name in wanted} == wanted
-
-
-async def test_the_checkpoint_decides_what_is_not_given(
+async def test_decoding_options_reach_the_decoder_and_the_checkpoint_decides_the_others(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     await translate(client, q="a")
     assert backend.admitted[0].options == backend.models()[0].card.decoding
+    wanted = {"strategy": "sample", "temperature": 0.5, "top_k": 5, "top_p": 0.9, "seed": 7, "max_length": 9}
+    assert (await translate(client, q="a", decoding=wanted)).status_code == 200
+    options = backend.admitted[1].options
+    assert {name: getattr(options, name) for name in wanted} == wanted
 
 
 async def test_a_line_break_in_html_ends_no_sentence(

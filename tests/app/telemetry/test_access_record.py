@@ -14,26 +14,6 @@ def record(*, endpoint: str = "/translate", status: int = 200) -> AccessRecord:
     return found
 
 
-def test_the_log_line_has_the_stages_that_were_reached() -> None:
-    finished = record()
-    timings = finished.timings
-    timings.items, timings.characters = 1, 12
-    timings.record("queue", 10.0, 10.1)
-    timings.count_tokens("en-fr", 4, 5)
-    assert finished.log_fields() == {
-        "endpoint": "/translate",
-        "status": 200,
-        "outcome": "answered",
-        "seconds": 0.25,
-        "queue_seconds": 0.1,
-        "items": 1,
-        "characters": 12,
-        "source_tokens": 4,
-        "target_tokens": 5,
-        "pair": "en-fr",
-    }
-
-
 @pytest.mark.parametrize(
     ("endpoint", "status", "level"),
     [

@@ -72,11 +72,6 @@ def test_several_pairs_are_mixed() -> None:
     assert timings.sizes()["pair"] == "mixed"
 
 
-def test_without_texts_there_is_nothing_to_report() -> None:
-    assert Timings().sizes() == {}
-    assert server_timing(Timings()) == b""
-
-
 def test_tasks_and_threads_find_the_timings_of_their_request() -> None:
     async def request() -> bool:
         timings = Timings()

@@ -1,7 +1,5 @@
 """Traces: one span a request, one child a stage, nothing of the text; only if traces are on."""
 
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from app.settings import Settings
 from app.telemetry.tracing import Tracing
 from tests.app.conftest import Lines, client_of
 from tests.app.double import DoubleBackend
-from tests.app.remote import ROOT, running
+from tests.app.remote import running
 
 CANARY = "zanzibar"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -106,15 +104,6 @@ async def test_neither_texts_nor_paths_are_in_a_trace(backend: DoubleBackend) ->
     assert spans[-1].name == "POST unmatched"
     spans += await Traced(backend).ask()
     assert not any(CANARY in span.to_json() for span in spans)
-
-
-def test_without_traces_opentelemetry_is_not_loaded() -> None:
-    code = (
-        "import sys; from app.main import create_app; from app.settings import Settings\n"
-        "create_app(Settings(_env_file=None)); assert 'app.telemetry.tracing' not in sys.modules\n"
-        "assert not any(name.startswith('opentelemetry.sdk') for name in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env={**os.environ}, timeout=60)
 
 
 def test_traces_without_the_extra_are_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
