@@ -4,7 +4,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from model.checkpoint.card import Pair
 from model.decode_request import DecodeOptions
@@ -15,20 +15,32 @@ if TYPE_CHECKING:
     from model.translation.result import Translation
     from model.translation.translator import Translator
 
+_NO_TEXT: Final = {
+    "%PDF-": "a PDF",
+    "PK\x03\x04": "a ZIP archive, such as .docx",
+    "\xd0\xcf\x11\xe0": "an old .doc, .xls or .ppt",
+}
+
 
 def read_lines(file: BinaryIO) -> Generator[str, None, None]:
     """Yields lines with their ends, of plain or compressed text.
 
     Raises:
-        InputError: If a line is not UTF-8, with its number, or gzip data is broken.
+        InputError: If a line is not UTF-8, with its number and what the input seems to be, or gzip data is
+            broken.
     """
-    number = 0
+    number, first = 0, None
     try:
         for line in decoded_lines(file):
             number += 1
+            first = first or line
             yield line
     except UnicodeDecodeError as error:
-        raise InputError(f"line {number + 1} of the input must be UTF-8: {error.reason}") from error
+        begin = first or error.object.decode("latin-1")
+        kinds = [f"; it begins like {kind}" for start, kind in _NO_TEXT.items() if begin.startswith(start)]
+        raise InputError(
+            f"line {number + 1} of the input must be UTF-8: {error.reason}{''.join(kinds)}"
+        ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"the input must be gzip throughout, but after line {number}: {error}") from error
 

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,10 +80,21 @@ def test_large_input_is_streamed_in_chunks(run: Run, monkeypatch: pytest.MonkeyP
     assert run("translate", "-s", "en", "-t", "fr", stdin="".join(lines)).stdout == "".join(expected)
 
 
-def test_what_is_not_utf_8_is_named(run: Run) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", stdin=b"Thank you.\n\xff\xfe\n")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"Thank you.\n\xff\xfe\n", "line 2 of the input must be UTF-8: invalid start byte"),
+        (b"%PDF-1.7\n\xe2\xe3\n", "line 2 .*: invalid continuation byte; it begins like a PDF"),
+        (
+            b"PK\x03\x04\xff",
+            "line 1 .*: invalid start byte; it begins like a ZIP archive, such as .docx",
+        ),
+    ],
+)
+def test_what_is_not_utf_8_is_named(run: Run, content: bytes, message: str) -> None:
+    result = run("translate", "-s", "en", "-t", "fr", stdin=content)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("dragoman: line 2 of the input must be UTF-8: ")
+    assert re.fullmatch(f"dragoman: {message}\n", result.stderr)
 
 
 def test_options_reach_the_decoder(run: Run) -> None:
