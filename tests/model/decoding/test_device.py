@@ -37,13 +37,14 @@ def test_a_driver_without_a_gpu_is_none(gpus: pytest.MonkeyPatch) -> None:
 def test_without_a_driver_torch_is_not_asked() -> None:
     code = (
         "import sys; from pathlib import Path; from model.decoding import device\n"
+        "assert device.gpu_memory() == {}\n"
         "device._DRIVERS = (Path('/no/such/driver'),)\n"
         "sys.exit(device.resolve_device('auto') != 'cpu' or 'torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "cuda:", "auto:1", "", "CUDA"])
+@pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "cuda:", "CUDA"])
 def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="`device` must be one of auto, cpu, cuda"):
         resolve_device(name)
@@ -106,14 +107,6 @@ def test_a_containers_quota_counts(tmp_path: Path, quota: str, expected: int) ->
 
 def test_without_a_quota_the_process_may_use_what_it_runs_on(tmp_path: Path) -> None:
     assert available_cores(tmp_path / "missing") == CORES
-
-
-def test_without_torch_there_is_none_and_torch_is_not_loaded() -> None:
-    code = (
-        "import sys; from model.decoding.device import gpu_memory\n"
-        "sys.exit(gpu_memory() != {} or 'torch' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_all_devices_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:

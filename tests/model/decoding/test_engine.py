@@ -247,16 +247,6 @@ def test_a_decode_that_is_broken_off_leaves_nothing_behind() -> None:
     assert engine.decode([asked(4)]) == [[echo(asked(4).source_ids)]]
 
 
-def test_nothing_asked_nothing_answered() -> None:
-    assert make(ScriptedRunner()).decode([]) == []
-
-
-def test_closing_lets_go_of_the_runner() -> None:
-    runner = ScriptedRunner()
-    make(runner).close()
-    assert runner.is_closed
-
-
 @pytest.mark.parametrize("name", ["max_batch_tokens", "max_encode_tokens"])
 def test_a_bound_below_one_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"`{name}` must be"):

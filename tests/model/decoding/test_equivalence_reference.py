@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decode_request import STOPS, DecodeOptions, DecodeRequest, Phrase
+from model.decode_request import STOPS, DecodeRequest, Phrase
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
 from model.decoding.sentence import length_bounds
@@ -68,11 +68,8 @@ def test_every_strategy_in_one_call_equals_the_slow_reference(new_engine: NewEng
         assert_same(result, reference.decode(asked))
 
 
-@pytest.mark.parametrize("start", [(6,), (6, UNK)])
-def test_start_tokens_are_given_and_belong_to_no_result(
-    start: tuple[int, ...], new_engine: NewEngine
-) -> None:
-    network = lively_network()
+def test_start_tokens_are_given_and_belong_to_no_result(new_engine: NewEngine) -> None:
+    network, start = lively_network(), (6, UNK)
     requests = [dataclasses.replace(each, start_ids=start) for each in many_requests()]
     requests[::3] = [dataclasses.replace(each, prefix_ids=(8,)) for each in requests[::3]]
     reference = ReferenceDecoder(network)
@@ -137,9 +134,8 @@ POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
     [
         *({"positions": name, "norm_position": "pre", "final_norm": True} for name in POSITIONS),
         *({"positions": name, "norm_position": "post", "final_norm": False} for name in POSITIONS),
-        *({"norm_position": norm, "final_norm": norm == "post"} for norm in ("pre", "post")),
-        *({"activation": name} for name in ("relu", "gelu", "silu")),
-        *({"tie": name} for name in ("none", "decoder", "all")),
+        {"norm_position": "pre", "final_norm": False, "activation": "gelu", "tie": "decoder"},
+        {"norm_position": "post", "final_norm": True, "activation": "silu", "tie": "all"},
         {"norm_form": "standard_deviation", "embedding_norm": True, "scale_embeddings": False},
         {
             "attention_bias": False,
@@ -162,8 +158,8 @@ def test_every_architecture_equals_the_slow_reference(
     network = tiny_network(**{"max_positions": 64, **variant})
     reference = ReferenceDecoder(network)
     requests = [
-        request(source, **options, min_length=5, max_length=9)
-        for source in sentences(3, 8, 60)  # the native library attends with 24 queries at a time
+        request(source, **options, min_length=5, max_length=7)
+        for source in sentences(3, 60)  # the native library attends with 24 queries at a time
         for options in STRATEGIES
     ]
     for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
@@ -205,7 +201,7 @@ REFERENCES = {network: ReferenceDecoder(network) for network in (NETWORK, RECURR
         pytest.param(native_engine, NETWORK, marks=needs_native),
     ],
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     all_options=st.lists(option_sets, min_size=1, max_size=4),
     prefix=st.lists(st.integers(4, VOCAB - 1), max_size=2),
@@ -280,54 +276,47 @@ def test_finished_rows_leave_the_batch() -> None:
     assert rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
 
 
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_broken_numbers_fail_their_own_sentence_only(
-    options: dict[str, object], new_engine: NewEngine
-) -> None:
+def test_broken_numbers_fail_their_own_sentence_only(new_engine: NewEngine) -> None:
     whole, broken = lively_network(), lively_network()
     with torch.no_grad():
         broken.source_embedding.tokens.weight[9] = torch.nan
-    requests = [request(source, **options) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
-    results = new_engine(broken).decode(requests)
-    assert isinstance(results[1], DecodingError)
-    assert "not a number" in str(results[1])
-    for asked, result in zip(requests[::2], results[::2], strict=True):
-        assert_same(result, ReferenceDecoder(whole).decode(asked))
+    sources = [(5, 6, EOS), (5, 9, EOS), (7, EOS)]
+    requests = [request(source, **options) for options in STRATEGIES for source in sources]
+    for asked, result in zip(requests, new_engine(broken).decode(requests), strict=True):
+        if 9 in asked.source_ids:
+            assert isinstance(result, DecodingError)
+            assert "not a number" in str(result)
+        else:
+            assert_same(result, ReferenceDecoder(whole).decode(asked))
 
 
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_options_that_forbid_every_token_fail_their_own_sentence_only(
-    options: dict[str, object], new_engine: NewEngine
-) -> None:
-    sources = sentences(4, 4)
-    impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
-    results = new_engine(lively_network()).decode([impossible, request(sources[1], **options)])
-    assert isinstance(results[0], DecodingError)
-    assert "no token" in str(results[0])
-    assert isinstance(results[1], list)
+def test_options_that_forbid_every_token_fail_their_own_sentence_only(new_engine: NewEngine) -> None:
+    source, good = sentences(4, 4)
+    impossible = [request(source, **options, suppress_ids=list(range(VOCAB))) for options in STRATEGIES]
+    results = new_engine(lively_network()).decode([request(good), *impossible])
+    assert isinstance(results[0], list)
+    for result in results[1:]:
+        assert isinstance(result, DecodingError)
+        assert "no token" in str(result)
 
 
-@pytest.mark.parametrize(
-    ("source", "prefix", "kind", "words"),
-    [
+def test_a_request_that_cannot_be_served_fails_alone() -> None:
+    refused: list[tuple[tuple[int, ...], tuple[int, ...], type[InputError], str]] = [
         ((), (), InputError, "at least one token"),
         ((4,) * 17, (), TextTooLongError, "max_positions: 17, at most 16"),
         ((4, VOCAB), (), InputError, f"has {VOCAB} instead"),
-        ((4, -1), (), InputError, "has -1 instead"),
         ((4, PAD), (), InputError, "has 0 instead"),
         ((4,), (5, EOS), InputError, "has 3 instead"),
         ((4,), (5,) * 16, TextTooLongError, "prefix_ids"),
-    ],
-)
-def test_a_request_that_cannot_be_served_fails_alone(
-    source: tuple[int, ...], prefix: tuple[int, ...], kind: type[InputError], words: str
-) -> None:
+    ]
     good = request(sentences(4)[0])
-    results = torch_engine(lively_network()).decode([good, request(source, prefix=prefix), good])
-    assert isinstance(results[1], kind)
-    assert words in str(results[1])
-    assert results[0] == results[2]
-    assert isinstance(results[0], list)
+    asked = [request(source, prefix=prefix) for source, prefix, *_ in refused]
+    first, *results, last = torch_engine(lively_network()).decode([good, *asked, good])
+    assert isinstance(first, list)
+    assert first == last
+    for result, (*_, kind, words) in zip(results, refused, strict=True):
+        assert isinstance(result, kind)
+        assert words in str(result)
 
 
 def test_padded_vocabulary_ids_are_never_produced() -> None:
@@ -338,13 +327,3 @@ def test_padded_vocabulary_ids_are_never_produced() -> None:
     requests += [request(s, beam_size=20, num_hypotheses=20) for s in sources]
     for result in torch_engine(network).decode(requests):
         assert all(token < VOCAB for found in result for token in found.token_ids)
-
-
-def test_lengths_follow_the_source() -> None:
-    options = DecodeOptions(
-        strategy="greedy", max_length_ratio=1.0, max_length_offset=1, min_length_ratio=1.0
-    )
-    requests = [DecodeRequest(source, options) for source in sentences(3, 8)]
-    for asked, result in zip(requests, torch_engine(lively_network()).decode(requests), strict=True):
-        length = len(result[0].token_log_probabilities)
-        assert len(asked.source_ids) <= length <= len(asked.source_ids) + 1

@@ -3,11 +3,12 @@
 import dataclasses
 import random
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 import pytest
 import torch
 
-from model.decode_request import DecodeRequest, Hypothesis
+from model.decode_request import Hypothesis
 from model.decoding.engine import DecodingEngine
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
@@ -40,9 +41,22 @@ class ShortlistedReference(ReferenceDecoder):
         return narrow.tolist()
 
 
+NETWORK, SHORTLIST = lively_network(1), small_shortlist()
+REQUESTS = many_requests(1)
+
+
 def reference_result(network: Transformer, sentence: Sentence) -> list[Hypothesis]:
     assert sentence.candidates is not None
     return ShortlistedReference(network, sentence.candidates.tolist()).decode(sentence.request)
+
+
+def admitted() -> list[Sentence]:
+    return [Sentence.admit(asked, NETWORK.config, SHORTLIST) for asked in REQUESTS]
+
+
+@cache
+def reference_results() -> list[list[Hypothesis]]:
+    return [reference_result(NETWORK, sentence) for sentence in admitted()]
 
 
 def decode(runner: Runner, sentences: Sequence[Sentence]) -> list[Result]:
@@ -51,11 +65,6 @@ def decode(runner: Runner, sentences: Sequence[Sentence]) -> list[Result]:
     while len(results) < len(sentences):
         results.update(runner.advance(Interrupt(), 1000).finished)
     return [results[sentence] for sentence in sentences]
-
-
-def admitted(network: Transformer, requests: Sequence[DecodeRequest], seed: int = 1) -> list[Sentence]:
-    shortlist = small_shortlist(seed)
-    return [Sentence.admit(asked, network.config, shortlist) for asked in requests]
 
 
 def native_runner(
@@ -78,21 +87,18 @@ def static_runner(network: Transformer) -> StaticRunner:
 def test_every_strategy_produces_only_its_candidates(
     new_runner: Callable[[Transformer], Runner] | str,
 ) -> None:
-    network = lively_network(1)
     if isinstance(new_runner, str):
-        runner: Runner = native_runner(network, native_library(new_runner))
+        runner: Runner = native_runner(NETWORK, native_library(new_runner))
     else:
-        runner = new_runner(network)
-    batch = admitted(network, many_requests(1))
-    for sentence, result in zip(batch, decode(runner, batch), strict=True):
-        assert_same(result, reference_result(network, sentence))
+        runner = new_runner(NETWORK)
+    for result, hypotheses in zip(decode(runner, admitted()), reference_results(), strict=True):
+        assert_same(result, hypotheses)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_company_with_and_without_candidates_changes_no_bit(precision: str, library: Library) -> None:
-    network, shuffled = lively_network(), random.Random(2)
-    runner = native_runner(network, library, precision)
-    narrow = admitted(network, many_requests())
+    runner, shuffled = native_runner(NETWORK, library, precision), random.Random(2)
+    narrow = admitted()
     everyone = [*narrow, *(dataclasses.replace(sentence, candidates=None) for sentence in narrow)]
     alone = [decode(runner, [sentence])[0] for sentence in everyone]
     for count in (2, 3, 5, 30):
@@ -109,7 +115,7 @@ def test_a_vocabulary_that_is_mostly_not_wanted_serves_many_after_one_another() 
     lists = [chosen.sample(range(4, 200), 8) for _ in range(VOCAB)]
     shortlist = shortlist_of([EOS], lists)
     batch = [
-        Sentence.admit(request(source, beam_size=2, min_length=4, max_length=9), network.config, shortlist)
+        Sentence.admit(request(source, beam_size=2, min_length=4, max_length=6), network.config, shortlist)
         for source in sentences(*[2, 5, 3, 4] * 6)
     ]
     expected = [reference_result(network, sentence) for sentence in batch]
@@ -152,9 +158,6 @@ def test_a_stable_prefix_has_tokens_of_the_vocabulary() -> None:
 
 
 def test_an_engine_gives_each_sentence_the_candidates_of_its_source() -> None:
-    network, shortlist = lively_network(), small_shortlist()
-    runner = native_runner(network)
-    engine = DecodingEngine(runner, network.config, shortlist=shortlist)
-    requests = many_requests()
-    for asked, result in zip(requests, engine.decode(requests), strict=True):
-        assert_same(result, reference_result(network, Sentence.admit(asked, network.config, shortlist)))
+    engine = DecodingEngine(native_runner(NETWORK), NETWORK.config, shortlist=SHORTLIST)
+    for result, hypotheses in zip(engine.decode(REQUESTS), reference_results(), strict=True):
+        assert_same(result, hypotheses)

@@ -19,8 +19,6 @@ from model.decoding.factory import (
     EngineFactory,
     engine_factory,
     gpu_rows,
-    gpu_state_bytes,
-    torch_engine,
     torch_factory,
 )
 from model.decoding.native_runner import NativeRunner
@@ -30,7 +28,6 @@ from model.errors import CheckpointError, ConfigError, TextTooLongError
 from model.native.binding import ENVIRONMENT
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from tests.model.decoding.networks import lively_network
 from tests.model.native_library import needs_native
 from tests.tiny import tiny_card, tiny_config
 
@@ -54,7 +51,7 @@ def kind_of(factory: EngineFactory) -> str:
 
 
 @needs_native
-@pytest.mark.parametrize("precision", ["auto", "int8", "bfloat16", "float32"])
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
 def test_a_cpu_computes_natively(
     checkpoint: Checkpoint, precision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,7 +81,7 @@ def test_int8_computes_the_same_from_int8_storage(
         )
         engine = engine_factory(load_checkpoint(tmp_path / "model"), device="cpu", precision="int8").make()
         options = DecodeOptions(beam_size=3, max_length=20)
-        requests = [DecodeRequest((10 + start, 20, 30 + start, 3), options) for start in range(20)]
+        requests = [DecodeRequest((10 + start, 20, 30 + start, 3), options) for start in range(6)]
         results.append(engine.decode(requests))
     assert results[0] == results[1]
 
@@ -117,12 +114,10 @@ print(mebibytes("VmHWM") - before, network.weight_bytes / 2**20)
 
 
 @needs_native
-@pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_loading_takes_little_more_memory_than_the_packed_weights(
-    precision: str, tiny_tokenizer_folder: Path, tmp_path: Path
+    tiny_tokenizer_folder: Path, tmp_path: Path
 ) -> None:
-    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
-    wide = tiny_config(tokenizer, model_dim=512, num_heads=8, ffn_dim=2048, num_encoder_layers=6)
+    wide = tiny_config(Tokenizer.load(tiny_tokenizer_folder), model_dim=512, num_heads=8, ffn_dim=2048)
     save_checkpoint(
         tmp_path / "model",
         config=wide,
@@ -131,10 +126,11 @@ def test_loading_takes_little_more_memory_than_the_packed_weights(
         tokenizer_folder=tiny_tokenizer_folder,
         provenance={},
     )
-    command = [sys.executable, "-c", _PEAK_OF_LOADING, str(tmp_path / "model"), precision]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    peak, weights = map(float, done.stdout.split())
-    assert peak <= 1.3 * weights + 8  # a tokenizer and blocks of rows, whatever the size of the network
+    for precision in ("float32", "int8"):
+        command = [sys.executable, "-c", _PEAK_OF_LOADING, str(tmp_path / "model"), precision]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        peak, weights = map(float, done.stdout.split())
+        assert peak <= 1.3 * weights + 8  # a tokenizer and blocks of rows, whatever the size of the network
 
 
 @needs_native
@@ -168,11 +164,7 @@ def test_without_the_library_torch_computes(
     assert caplog.messages == [f"decoding with PyTorch, not natively: {ENVIRONMENT} is off"]
 
 
-@pytest.mark.parametrize("native", ["auto", "off"])
-def test_an_unknown_precision_is_no_reason_to_try_another_runner(
-    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENVIRONMENT, native)
+def test_an_unknown_precision_is_no_reason_to_try_another_runner(checkpoint: Checkpoint) -> None:
     with pytest.raises(ConfigError, match="`precision` must be one of auto"):
         engine_factory(checkpoint, precision="int4", device="cpu")
 
@@ -285,12 +277,6 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
     assert not factory.is_native
 
 
-def test_a_network_that_is_in_torch_already_stays_there() -> None:
-    engine = torch_engine(lively_network(), max_batch_tokens=7)
-    engine.add(DecodeRequest((4, 5, 3), DecodeOptions(strategy="greedy")))
-    assert engine.load == 3 / 7
-
-
 _WITHOUT_TORCH = """
 import sys
 from model.translation.translator import Translator
@@ -312,21 +298,14 @@ def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> 
 @pytest.mark.parametrize(
     ("kv_slots", "vocab", "rows"),
     [
-        (2**18, 32_000, 1024),
-        (2**19, 32_000, 1024),
-        (2**18 - 1, 32_000, 512),
-        (100_000, 32_000, 256),
-        (2**18, 256_000, 256),
-        (1_000, 32_000, 8),
+        (2 * MOST_GPU_KV_SLOTS, 32_000, 1024),
         (MOST_GPU_KV_SLOTS, 32_000, 1024),
-        (MOST_GPU_KV_SLOTS // 2, 32_000, 512),
+        (MOST_GPU_KV_SLOTS - 1, 32_000, 512),
+        (MOST_GPU_KV_SLOTS, 256_000, 256),
+        (1_000, 32_000, 8),
     ],
 )
 def test_gpu_rows_are_a_power_of_two_that_state_and_logits_allow(
     kv_slots: int, vocab: int, rows: int
 ) -> None:
     assert gpu_rows(kv_slots, vocab) == rows
-
-
-def test_old_and_new_models_fit_on_a_gpu_together_during_a_reload() -> None:
-    assert 2 * gpu_state_bytes(80 * 2**30) < 80 * 2**30

@@ -31,8 +31,8 @@ STRATEGIES = {
     "beam": DecodeOptions(strategy="beam", beam_size=4, num_hypotheses=2),
     "sample": DecodeOptions(strategy="sample", seed=17, temperature=0.8),
 }
-FEW, MANY = 12, 2000
-FEW_IN_TORCH, MANY_IN_TORCH = 4, 200
+FEW, MANY = 6, 2000
+FEW_IN_TORCH, MANY_IN_TORCH = 2, 200
 takes_minutes = pytest.mark.skipif(
     ENVIRONMENT not in os.environ, reason=f"takes minutes: {ENVIRONMENT}=made asks for it"
 )

@@ -1,5 +1,3 @@
-from itertools import product
-
 import pytest
 import torch
 
@@ -54,8 +52,13 @@ def read(batch_state: BatchState, length: int) -> SlotRecords:
     return SlotRecords.unpack(batch_state.records(torch.tensor([0]), length))
 
 
-@pytest.mark.parametrize(("width", "features"), list(product([1, 4], DEMANDS)))
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+@pytest.mark.parametrize(
+    ("positions", "width", "features"),
+    [
+        *(("sinusoidal", width, features) for width in (1, 4) for features in DEMANDS),
+        *((positions, 4, EVERYTHING) for positions in ("learned", "relative", "rotary")),
+    ],
+)
 @torch.inference_mode()
 def test_every_tensor_of_a_step_is_on_its_device(
     positions: str, width: int, features: ActiveFeatures

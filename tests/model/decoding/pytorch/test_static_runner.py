@@ -45,7 +45,7 @@ def both(
 
 
 @pytest.mark.parametrize("network", [NETWORK, lively_network(7, decoder_memory="ssru")])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=8),
     st.lists(st.integers(0, 5), max_size=2),

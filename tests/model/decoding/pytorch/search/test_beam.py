@@ -1,6 +1,5 @@
 import dataclasses
 import heapq
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -119,13 +118,15 @@ def test_the_length_penalty_of_dive_into_deep_learning() -> None:
 def test_stop_first_without_penalty_is_the_batched_beam_of_the_tutorial() -> None:
     """Raw sums, no pool; the search ends when the top of the beam does."""
     alike = 0
-    for seed, beam_size in itertools.product(range(60), (2, 3)):
+    options = {"stop": "first", "length_penalty": 0.0, "max_length": 16}
+    asked = [request((4, EOS), beam_size=size, **options) for size in (2, 3)]
+    for seed in range(60):
         table = random_table(seed)
-        expected, total, others_ended = beam_that_stops_at_the_top(table, beam_size)
-        found = decode(table, beam_size=beam_size, stop="first", length_penalty=0.0, max_length=16)[0]
-        if not others_ended:  # what has ended holds a place in that beam, and none in ours
-            alike += 1
-            assert (found.token_ids, found.score) == (expected, pytest.approx(total, abs=1e-4))
+        for one, found in zip(asked, torch_engine(TableNetwork(table)).decode(asked), strict=True):
+            expected, total, others_ended = beam_that_stops_at_the_top(table, one.options.beam_size)
+            if not others_ended:  # what has ended holds a place in that beam, and none in ours
+                alike += 1
+                assert (found[0].token_ids, found[0].score) == (expected, pytest.approx(total, abs=1e-4))
     assert alike > 15
 
 
