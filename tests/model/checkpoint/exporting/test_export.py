@@ -58,7 +58,7 @@ def test_the_embedded_checkpoint_translates_real_sentences_alike_everywhere(tmp_
 
 @pytest.mark.parametrize(
     ("export_format", "quantization"),
-    [("ctranslate2", "int8"), ("ctranslate2", "bfloat16"), ("pegasus", "bfloat16")],
+    [("ctranslate2", "int8"), ("pegasus", "bfloat16")],
 )
 def test_the_folder_says_what_it_is(
     checkpoint: Checkpoint, tmp_path: Path, export_format: str, quantization: str

@@ -112,7 +112,7 @@ def test_tokens_are_those_of_generate(
     model = family(folder, generation=generation, **config)
     import_model(folder, tmp_path / "imported")
     checkpoint = load_checkpoint(tmp_path / "imported")
-    sources = random_sources(checkpoint, 60)
+    sources = random_sources(checkpoint, 30)
     assert_same_logits(checkpoint.network(), model, torch.tensor(sources[:1]), torch.tensor(sources[1:2]))
     start = checkpoint.tokenizer.target_prefix(*checkpoint.card.pairs[0])
     forced = {"forced_bos_token_id": start[0]} if start else {}

@@ -12,7 +12,7 @@ from tests.model.checkpoint.importing.marian.folders import make
 from tests.model.checkpoint.importing.marian.networks import FIREFOX, random_tensors, write_npz
 from tests.model.native_library import needs_native
 
-_ROWS, _WIDTH = 40_000, 512
+_ROWS, _WIDTH = 24_000, 512
 _PEAK = """
 import sys
 from pathlib import Path

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import ctranslate2
 import pytest
 
 from model.checkpoint.exporting.export import export_checkpoint
@@ -15,8 +14,6 @@ from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_factory
 from model.network.transformer import Transformer
 from tests.conftest import PHRASES
-from tests.model.checkpoint.importing import hugging_face_folders as folders
-from tests.model.checkpoint.importing.test_hugging_face import random_sources
 from tests.model.tiny_networks import randomised
 
 GREEDY = DecodeOptions(strategy="greedy", max_length=20)
@@ -63,16 +60,3 @@ def test_an_export_comes_back(own: tuple[str, Checkpoint], tmp_path: Path) -> No
     found = tokens(before, sources)
     assert tokens(after, sources) == found
     assert [after.tokenizer.decode(ids) for ids in found] == [before.tokenizer.decode(ids) for ids in found]
-
-
-def test_an_import_goes_on_to_ctranslate2(tmp_path: Path) -> None:
-    folders.marian(tmp_path / "opus-mt-en-fr", activation_function="swish", scale_embedding=True)
-    import_model(tmp_path / "opus-mt-en-fr", tmp_path / "imported")
-    imported = load_checkpoint(tmp_path / "imported")
-    export_checkpoint(imported, tmp_path / "exported", "ctranslate2")
-    sources = random_sources(imported, 50)
-    translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
-    pieces = [imported.tokenizer.source_pieces(ids) for ids in sources]
-    results = translator.translate_batch(pieces, beam_size=1, min_decoding_length=0, max_decoding_length=20)
-    expected = [imported.tokenizer.pieces(ids) for ids in tokens(imported, sources)]
-    assert [result.hypotheses[0] for result in results] == expected

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
 SPECIALS = ["<unk>", "<pad>", "<bos>", "<eos>"]
 SOURCE, TARGET = [*SPECIALS, *"abcdefghij "], [*SPECIALS, *"klmnopqrstu"]
-TEXTS = ["a", "bc", "cab", "jihg", "abcdefghij", "ddd"]
+TEXTS = ["a", "cab", "abcdefghij", "ddd"]
 PAD, BOS, EOS = 1, 2, 3
 LIMIT = 10
 

@@ -40,7 +40,7 @@ def overwrite(path: Path, offset: int, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("layout", ["int8", "npz"])
-@pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.5, 0.99])
 def test_truncated_weights_are_refused(layout: str, share: float, tmp_path: Path) -> None:
     made = make(tmp_path / "enfr", layout=layout)
     path = next(each for each in made.folder.iterdir() if each.name.startswith("model"))
@@ -75,7 +75,7 @@ def test_random_damage_is_refused_or_read(made: Made) -> None:
     path = made.folder / MODEL
     content = path.read_bytes()
     generator = random.Random(5)
-    for _ in range(150):
+    for _ in range(75):
         damaged = bytearray(content)
         for _ in range(generator.choice([1, 1, 4])):
             damaged[generator.randrange(8000)] = generator.choice([0, 1, 0x7F, 0x80, 0xFF])

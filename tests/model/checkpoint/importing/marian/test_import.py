@@ -65,10 +65,10 @@ def test_every_variant_gives_marians_tokens(
     import_model(made.folder, tmp_path / "checkpoint")
     checkpoint = load_checkpoint(tmp_path / "checkpoint")
     assert checkpoint.card.pairs == (("en", "fr"),)
-    sources = made.sources(8)
+    sources = made.sources(6)
     assert [checkpoint.tokenizer.encode(made.source.decode(ids)) for ids in sources] == sources
-    options = checkpoint.card.options({"max_length": 20})
-    marians = [made.marian.translate(ids, max_length=20) for ids in sources]
+    options = checkpoint.card.options({"max_length": 12})
+    marians = [made.marian.translate(ids, max_length=12) for ids in sources]
     for engine in engines_of(checkpoint, monkeypatch):
         results = engine.decode([DecodeRequest(tuple(ids), options) for ids in sources])
         for (expected, log_prob), (best,) in zip(marians, results, strict=True):
