@@ -79,16 +79,6 @@ def test_room_is_counted_in_source_tokens_of_all_rows() -> None:
     assert engine.load == 0.5
 
 
-def test_a_sentence_over_the_token_budget_runs_alone() -> None:
-    runner = ScriptedRunner()
-    engine = make(runner, max_batch_tokens=5)
-    assert engine.fits(asked(8))
-    first, second, third = engine.add(asked(8)), engine.add(asked(2)), engine.add(asked(9))
-    while not engine.is_idle:
-        engine.step()
-    assert runner.admitted == [[first], [second], [third]]
-
-
 def test_what_no_runner_holds_is_refused_by_name() -> None:
     engine = make(ScriptedRunner(max_rows=4, max_kv_slots=30))
     assert engine.fits(asked(beams=5))
@@ -105,25 +95,6 @@ def test_what_no_runner_holds_is_refused_by_name() -> None:
     assert engine.load == 0
 
 
-def test_cancelling_works_in_every_stage() -> None:
-    runner = ScriptedRunner(max_rows=2)
-    engine = make(runner)
-    running, waiting = engine.add(asked(steps=5, beams=2)), engine.add(asked(steps=1))
-    engine.step(max_steps=1)
-    engine.cancel(waiting)
-    assert runner.dropped == []
-    assert engine.load == 1
-    engine.cancel(running)
-    assert runner.dropped == [running]
-    assert engine.is_idle
-    assert engine.load == 0
-    done = engine.add(asked(steps=1))
-    assert [s for s, _ in engine.step().finished] == [done]
-    for late in (done, running, waiting):
-        engine.cancel(late)
-    assert runner.dropped == [running]
-
-
 def test_a_step_ends_at_the_interrupt_and_the_next_is_a_whole_one() -> None:
     runner = ScriptedRunner()
     engine = make(runner)
@@ -134,13 +105,6 @@ def test_a_step_ends_at_the_interrupt_and_the_next_is_a_whole_one() -> None:
     engine.interrupt()
     assert len(engine.step().steps) == 1
     assert len(engine.step().steps) == 3
-
-
-def test_an_idle_engine_steps_nothing() -> None:
-    engine = make(ScriptedRunner())
-    engine.interrupt()
-    progress = engine.step()
-    assert (progress.finished, progress.steps, progress.started) == ([], [], [])
 
 
 @pytest.mark.parametrize("where", ["admit", "advance"])

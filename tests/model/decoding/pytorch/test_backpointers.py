@@ -1,9 +1,8 @@
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.backpointers import Backpointers, SlotBackpointers, TokenHistory, common_prefix
+from model.decoding.pytorch.backpointers import Backpointers, SlotBackpointers, TokenHistory
 from model.decoding.pytorch.search.step import Choice
 from tests.model.decoding.networks import PAD
 from tests.model.decoding.slots import CPU
@@ -43,18 +42,3 @@ def test_rows_that_stay_are_their_own_parents_and_log_probabilities_are_exact() 
     found = SlotBackpointers.unpack(backpointers.packed(torch.tensor([0]), 1)[0])
     assert (found.tokens, found.parents) == ([[4], [2**40]], [[0], [1]])
     assert found.log_probs == [[n] for n in exact[0].tolist()]
-
-
-@pytest.mark.parametrize(
-    ("sequences", "shared"),
-    [
-        ([], ()),
-        ([(1, 2)], (1, 2)),
-        ([(1, 2, 3), (1, 2, 4)], (1, 2)),
-        ([(1, 2), (1,)], (1,)),
-        ([(1,), (2,)], ()),
-        ([(1,), ()], ()),
-    ],
-)
-def test_a_common_prefix(sequences: list[tuple[int, ...]], shared: tuple[int, ...]) -> None:
-    assert common_prefix(sequences) == shared

@@ -174,13 +174,6 @@ def test_a_failed_recording_leaves_its_shape_eager_and_the_results_right(
     assert cuda.violations == []
 
 
-def test_a_shape_that_failed_is_not_tried_again(cuda: StubCuda) -> None:
-    graphs, total = CudaGraphs(CPU), torch.zeros(())
-    for _ in range(9):
-        graphs.run("shape", lambda: total.add_(1).item())
-    assert (cuda.calls["begin"], graphs.num_eager, len(graphs), total) == (1, 1, 0, 9)
-
-
 def test_graphs_are_off_after_many_failures(cuda: StubCuda, caplog: pytest.LogCaptureFixture) -> None:
     cuda.fail["begin"] = [CaptureError(f"failure {number}") for number in range(99)]
     runner = static_runner()

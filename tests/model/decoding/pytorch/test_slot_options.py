@@ -1,52 +1,7 @@
-import dataclasses
-
 import pytest
 
 from model.decoding.pytorch.slot_options import ALL_RANKS, ActiveFeatures
-from model.decoding.sentence import Sentence
-from tests.model.decoding.networks import EOS, request
-from tests.model.decoding.slots import CONFIG, admitted
-from tests.model.shortlists import small_shortlist
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"strategy": "greedy"}, {"independent"}),
-        ({"beam_size": 4}, {"beam_search"}),
-        ({"strategy": "sample"}, {"independent", "sampling"}),
-        ({"strategy": "sample", "top_k": 3}, {"independent", "sampling", "ranks"}),
-        ({"strategy": "greedy", "prefix": (5,)}, {"independent", "prefixes"}),
-        ({"strategy": "greedy", "suppress_ids": [5]}, {"independent", "suppressed"}),
-        ({"strategy": "greedy", "min_length": 3}, {"independent", "min_lengths"}),
-        ({"strategy": "greedy", "min_length": 1}, {"independent"}),
-        ({"strategy": "greedy", "no_repeat_ngram_size": 2}, {"independent", "ngrams"}),
-        ({"strategy": "greedy", "repetition_penalty": 1.1}, {"independent", "repetition"}),
-        ({"strategy": "greedy", "coverage_penalty": 0.1}, {"independent"}),  # only beams are scored by it
-        ({"coverage_penalty": 0.1}, {"beam_search", "coverage"}),
-        ({"return_alignment": True}, {"beam_search", "alignment"}),
-    ],
-)
-def test_a_sentence_activates_the_features_that_it_uses_and_no_other(
-    options: dict[str, object], expected: set[str]
-) -> None:
-    features = ActiveFeatures.of(admitted(**options))  # type: ignore[arg-type]
-    assert {name for name, value in dataclasses.asdict(features).items() if value} == expected
-
-
-def test_a_shortlist_is_a_feature() -> None:
-    sentence = Sentence.admit(request((5, EOS), strategy="greedy"), CONFIG, small_shortlist())
-    assert ActiveFeatures.of(sentence) == ActiveFeatures(independent=True, shortlisted=True)
-    assert ActiveFeatures.of(sentence).coarse().shortlisted
-    assert not ActiveFeatures.of(admitted()).coarse().shortlisted
-
-
-def test_one_sentence_is_enough() -> None:
-    several = admitted(), admitted(repetition_penalty=2.0), admitted(coverage_penalty=1.0)
-    features = ActiveFeatures.union(map(ActiveFeatures.of, several))
-    assert features.history
-    assert features.attention
-    assert ActiveFeatures.union([]) == ActiveFeatures()
+from tests.model.decoding.slots import admitted
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.decode_request import DecodeRequest
-from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_rows, pad_to_bucket
-from model.decoding.pytorch.static_runner import StaticRunner, doubling, rounded_up
+from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_to_bucket
+from model.decoding.pytorch.static_runner import StaticRunner, doubling
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result
 from model.decoding.sentence import Sentence
@@ -201,15 +201,6 @@ def test_what_is_dropped_while_it_is_encoded_never_runs() -> None:
 )
 def test_sizes_double_up_to_the_last(first: int, last: int, sizes: tuple[int, ...]) -> None:
     assert doubling(first, last) == sizes
-
-
-def test_the_smallest_that_holds_it() -> None:
-    assert [rounded_up(size, (1, 8, 12)) for size in (1, 2, 8, 9, 12)] == [1, 8, 8, 12, 12]
-
-
-def test_rows_are_padded_on_the_right() -> None:
-    padded = pad_rows([(4, 5, 6), (7,), ()], 0, torch.device("cpu"))
-    assert padded.tolist() == [[4, 5, 6], [7, 0, 0], [0, 0, 0]]
 
 
 def test_encoder_batches_have_few_shapes() -> None:

@@ -26,10 +26,6 @@ def forbidden(
     return {token for token, score in enumerate(ranking_NKV[0, 0].tolist()) if score == -math.inf}
 
 
-def test_padding_and_bos_are_never_produced_but_the_unknown_token_is() -> None:
-    assert forbidden(admitted()) == {PAD, BOS}
-
-
 def test_whoever_takes_a_slot_is_free_of_what_bound_the_one_before() -> None:
     assert forbidden(admitted(suppress_ids=[7], prefix=(8,)), admitted()) == {PAD, BOS}
 

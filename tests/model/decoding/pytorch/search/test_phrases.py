@@ -35,23 +35,3 @@ def test_what_is_left_is_as_defined(most: int) -> None:
     expected = [left(*row, most, 12) for row in zip(estimates_NX.tolist(), missing_NX.tolist(), strict=True)]
     assert found == expected
     assert len({len(row) for row in expected}) > 3
-
-
-@pytest.mark.parametrize(
-    ("estimates", "missing", "expected"),
-    [
-        # One without the phrase goes on beside one that may have placed it badly, …
-        ([-1.0, -1.0 - COST_OF_PLACE], [2, 0], [0, 1]),
-        # … unless its place is surely bad.
-        ([-1.0, -1.1 - COST_OF_PLACE], [2, 0], [0]),
-        # One that lacks more has to be at least nearly as good.
-        ([-1.0, -1.0 - 2 * ERROR_OF_TOKEN], [0, 2], [0, 1]),
-        ([-1.0, -1.1 - 2 * ERROR_OF_TOKEN], [0, 2], [0]),
-        ([-1.0, -1.5], [1, 1], [0]),
-    ],
-)
-def test_the_margins_of_a_single_hypothesis(
-    estimates: list[float], missing: list[int], expected: list[int]
-) -> None:
-    places_1C, is_left_1C = prune(torch.tensor([estimates]), torch.tensor([missing]), torch.tensor([[1]]), 4)
-    assert places_1C[is_left_1C].tolist() == expected
