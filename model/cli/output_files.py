@@ -27,19 +27,30 @@ GZIP_LEVEL = 6
 def written(path: str) -> Iterator[BinaryIO]:
     """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz.
 
-    If an error ends the block, a regular file becomes `NAME.part`, so that `--resume` does not take it for
-    complete.
+    A regular file is `NAME.part` until the block has ended without an error, so that nobody, and not
+    `--resume` either, takes a part for the whole.
+
+    Raises:
+        Misuse: If `--resume` can continue an output of this name.
     """
-    is_packed = path.endswith(".gz")
-    opened = gzip.GzipFile(path, "wb", GZIP_LEVEL) if is_packed else click.open_file(path, "wb")
+    target = Path(path).resolve()
+    is_regular = path != STANDARD and (target.is_file() or not target.exists())
+    part, record = _part(target), _record(target)
+    if is_regular and part.exists() and record.exists():
+        raise Misuse(f"{part} is the begin of an output that --resume continues; remove it to begin again")
     try:
-        with opened as file:
-            yield cast(BinaryIO, file)
-    except BaseException:
-        part, record = _part(Path(path)), _record(Path(path))
-        if path != STANDARD and Path(path).is_file() and not record.exists():
-            Path(path).replace(part)
+        opened = click.open_file(str(part) if is_regular else path, "wb")
+    except OSError as error:
+        error.filename = path
         raise
+    with opened as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(target.name, "wb", GZIP_LEVEL, file) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield cast(BinaryIO, file)
+    if is_regular:
+        part.replace(target)
 
 
 def is_file_of(file: BinaryIO | Path, path: Path) -> bool:

@@ -35,11 +35,26 @@ def test_a_file_that_a_full_disk_cuts_short_is_not_taken_for_complete(tmp_path: 
         shout(path)
 
 
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_a_file_keeps_what_it_had_until_the_new_output_is_complete(tmp_path: Path, name: str) -> None:
+    path, link = tmp_path / name, tmp_path / f"link-to-{name}"
+    link.symlink_to(name)
+    path.write_bytes(b"before")
+    with written(str(link)) as file:
+        file.write(b"after")
+        file.flush()
+        assert path.read_bytes() == b"before"
+    assert link.is_symlink()
+    with path.open("rb") as file:
+        assert list(read_lines(file)) == ["after"]
+    assert {entry.name for entry in tmp_path.iterdir()} == {path.name, link.name}
+
+
 def test_a_file_that_can_be_continued_stays(tmp_path: Path) -> None:
     path = tmp_path / "out"
     shout(path, until=2)
-    with pytest.raises(KeyboardInterrupt), written(str(path)):
-        raise KeyboardInterrupt
+    with pytest.raises(Misuse, match=r"out\.part is the begin .* --resume continues"), written(str(path)):
+        pass
     assert shout(path) == ["c\n", "d"]
     assert path.read_bytes() == b"A\nB\nC\nD"
 
