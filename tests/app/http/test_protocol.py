@@ -5,7 +5,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -65,36 +66,41 @@ def impatient() -> Iterator[Live]:
         yield service
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        b"GET /livez HTTP/1.1\r\nHost: x\r\nA: ",
-        b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"384\r\n",
-        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\nHost:",
-    ],
-)
-def test_a_client_that_sends_a_byte_now_and_then_is_refused(impatient: Live, start: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
+STARTS = [
+    b"GET /livez HTTP/1.1\r\nHost: x\r\nA: ",
+    b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n",
+    b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"384\r\n",
+    b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\nHost:",
+]
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_refused(impatient: Live) -> None:
+    with ThreadPoolExecutor(len(STARTS)) as clients:
+        answers = list(clients.map(lambda start: drip(impatient, start), STARTS))
+    for answer in answers:
+        head, _, body = answer[answer.rindex(b"HTTP/1.1 ") :].partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 Request Timeout")
+        assert json.loads(body)["code"] == "request_too_slow"
+    wait_until_in_flight(impatient, 0)
+
+
+def drip(service: Live, start: bytes) -> bytes:
+    """What the service answers to a start that a byte now and then follows."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
         connection.sendall(start)
         is_over = threading.Event()
-        sender = threading.Thread(target=_drip, args=[connection, is_over])
+
+        def send() -> None:
+            with suppress(OSError):
+                while not is_over.wait(0.05):
+                    connection.sendall(b"a")
+
+        sender = threading.Thread(target=send)
         sender.start()
         received = _read_all(connection)
         is_over.set()
         sender.join()
-    head, _, body = received[received.rindex(b"HTTP/1.1 ") :].partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 408 Request Timeout")
-    assert json.loads(body)["code"] == "request_too_slow"
-    wait_until_in_flight(impatient, 0)
-
-
-def _drip(connection: socket.socket, is_over: threading.Event) -> None:
-    while not is_over.wait(0.05):
-        try:
-            connection.sendall(b"a")
-        except OSError:
-            return
+    return received
 
 
 def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> None:
@@ -140,9 +146,7 @@ def test_a_slow_but_steady_upload_is_served(impatient: Live) -> None:
 
 def _read_all(connection: socket.socket) -> bytes:
     received = b""
-    try:
+    with suppress(ConnectionResetError):
         while chunk := connection.recv(65536):
             received += chunk
-    except ConnectionResetError:
-        return received
     return received

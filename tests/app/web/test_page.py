@@ -259,6 +259,7 @@ def test_the_page_waits_for_a_service_that_starts(page: Page) -> None:
         else:
             route.continue_()
 
+    other.add_init_script("const later = setTimeout; setTimeout = (run, delay) => later(run, delay / 20)")
     other.route("**/languages", start)
     other.goto(page.url)
     expect(other.locator("#status")).to_have_text("The model is still loading …")
