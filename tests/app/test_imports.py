@@ -10,18 +10,18 @@ from tests.model.native_library import needs_native
 
 ROOT = Path(__file__).parents[2]
 SERVING = """
-import asyncio, sys
+import sys, time
+from starlette.testclient import TestClient
 from app.main import create_app
 from app.settings import Settings
 
-async def serve():
-    app = create_app(Settings(_env_file=None, checkpoint={checkpoint!r}, device="cpu"))
-    async with app.router.lifespan_context(app):
-        while app.state.context.lifecycle.phase.value != "ready":
-            assert app.state.context.lifecycle.failure is None, app.state.context.lifecycle.failure
-            await asyncio.sleep(0.02)
-
-asyncio.run(serve())
+with TestClient(create_app(Settings(_env_file=None, checkpoint={checkpoint!r}, device="cpu"))) as client:
+    until = time.monotonic() + 60
+    while client.get("/readyz").status_code != 200:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    answer = client.post("/translate", json={{"q": "Good morning.", "source": "en", "target": "fr"}})
+    assert answer.json()["translatedText"] == "Bonjour."
 print(sorted(set({heavy!r}) & set(sys.modules)))
 """
 HEAVY = (
@@ -31,7 +31,7 @@ HEAVY = (
 
 
 def _modules(checkpoint: Path) -> str:
-    """Which of HEAVY a service loads until it is ready."""
+    """Which of HEAVY a service loads until it has translated."""
     script = SERVING.format(checkpoint=str(checkpoint), heavy=HEAVY)
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
