@@ -98,16 +98,6 @@ async def test_every_text_of_a_list_grows(client: httpx.AsyncClient, backend: Do
         assert all(whole.startswith(text) for text in texts_of(events, index))
 
 
-async def test_markup_grows_with_its_tags(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    take_steps(backend, 0.03)
-    page = "<p>one &amp; two three</p><br><b>four five six</b>."
-    events = events_of((await ask(client, q=page, format="html")).text)
-    whole = "<p>ONE &amp; TWO THREE</p><br><b>FOUR FIVE SIX</b>."
-    assert events[-1][1]["translatedText"] == whole
-    assert texts_of(events)
-    assert all(whole.startswith(text) and text.startswith("<p>ONE") for text in texts_of(events))
-
-
 async def test_what_needs_no_decoding_is_only_done(client: httpx.AsyncClient) -> None:
     for text in ("", "42"):
         assert events_of((await ask(client, q=text)).text) == [

@@ -1,4 +1,4 @@
-"""Reading a request: languages, checkpoints, options, sentences and limits; threads for long texts."""
+"""Reading a request, beyond what HTTP shows: detection, options, long sentences; threads for long texts."""
 
 import asyncio
 import threading
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader, TextThreads
-from app.translation.requests import Text, TextJob
-from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
-from model.text.formats.markup_syntax import HTML
+from app.translation.requests import Text
+from model.errors import UnsupportedLanguageError
 from tests.app.conftest import until
 from tests.app.double import DoubleBackend, request_of
 
@@ -27,38 +26,6 @@ def read(*texts: str, max_tokens: float = float("inf"), **fields: object) -> lis
     return planned
 
 
-def only_job(text: Text) -> TextJob:
-    (job,) = text.jobs
-    return job
-
-
-def sentences(text: Text) -> list[str]:
-    return [
-        BACKEND.tokenizer.decode(each.source_ids[:-1]).lower() for job in text.jobs for each in job.requests
-    ]
-
-
-def test_sentences_are_found_in_each_text() -> None:
-    first, second = read("One two. Three!\nfour", " \n")
-    assert sentences(first) == ["one two.", "three!", "four"]
-    assert (sentences(second), only_job(second).field) == ([], "q[1]")
-    (whole,) = read("One two. Three!\nfour", splitting="none")
-    assert sentences(whole) == ["one two. three! four"]
-
-
-def test_markup_is_not_translated() -> None:
-    (text,) = read("<p>One <b>two</b></p>", markup=HTML)
-    assert sentences(text) == ["one two"]
-
-
-def test_a_text_in_the_target_language_has_no_hop() -> None:
-    (text,) = read("One two.", source="fr")
-    assert (only_job(text).remaining, text.answer().text) == ((), "One two.")
-    (detected,) = read("Où est la gare, s'il vous plaît ?", source=None)
-    assert detected.detection is not None
-    assert (detected.detection.language, only_job(detected).remaining) == ("fr", ())
-
-
 def test_detection_prefers_languages_that_can_be_translated() -> None:
     for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "fr")):
         (found,) = read(text, source=None, target="en", model=model)
@@ -71,36 +38,16 @@ def test_detection_prefers_languages_that_can_be_translated() -> None:
 def test_lengths_hold_on_the_last_hop_and_other_options_on_both() -> None:
     wish = {"min_length": 2, "max_length": 9, "no_repeat_ngram_size": 2}
     (text,) = read("eins zwei", source="de", decoding=wish, alternatives=1)
-    first, last = only_job(text).options
+    first, last = text.jobs[0].options
     assert (first.min_length, last.min_length) == (0, 2)
     assert (first.max_length, last.max_length) == (None, 9)
     assert (first.no_repeat_ngram_size, last.no_repeat_ngram_size) == (2, 2)
     assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)
 
 
-def test_a_request_over_the_limit_is_not_read_to_its_end() -> None:
-    with pytest.raises(TextTooLongError, match="MAX_QUEUED_TOKENS: 8, at most 7"):
-        read("one two three", "four five six", "seven", max_tokens=7)
-
-
-@pytest.mark.parametrize(
-    ("wish", "fault"),
-    [
-        ({"target": "xx"}, UnsupportedLanguageError),
-        ({"source": "xx"}, UnsupportedLanguageError),
-        ({"source": "de", "model": "en-fr"}, UnsupportedLanguageError),
-        ({"model": "other"}, InputError),
-        ({"decoding": {"strategy": "greedy", "beam_size": 3, "min_length": 99}}, ConfigError),
-    ],
-)
-def test_a_request_that_cannot_be_served_is_rejected(wish: dict[str, object], fault: type[Exception]) -> None:
-    with pytest.raises(fault):
-        read("one", **wish)  # type: ignore[arg-type]
-
-
 def test_a_sentence_that_is_too_long_is_divided() -> None:
-    short, long = read("short", "word " * 50)
-    assert (len(sentences(short)), len(sentences(long))) == (1, 2)
+    found = read("short", "word " * 50)
+    assert [len(text.jobs[0].requests) for text in found] == [1, 2]
 
 
 # Threads

@@ -37,31 +37,11 @@ def advance(text: Text, *results: list[Hypothesis]) -> list[str]:
     return sources
 
 
-def test_the_result_of_the_first_hop_is_read_for_the_second() -> None:
-    text = text_of("eins zwei.\n\ndrei")
-    (job,) = text.jobs
-    assert [hop.pair for hop in job.remaining] == [("de", "en"), ("en", "fr")]
-    assert advance(text, found("one two."), found("three")) == ["EINS ZWEI.", "DREI"]
-    assert [hop.pair for hop in job.remaining] == [("en", "fr")]
-    assert advance(text, found("un deux."), found("trois")) == ["ONE TWO.", "THREE"]
-    assert job.remaining == ()
-    answer = text.answer()
-    assert (answer.text, answer.is_finished) == ("UN DEUX.\n\nTROIS", True)
-    assert answer.route is job.route
-
-
 def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
     text = text_of("<p>one</p> <p>two</p>", source="en", is_html=True)
     advance(text, found("un", "le"), found("deux"))
     assert text.answer().text == "<p>UN</p> <p>DEUX</p>"
     assert text.answer().alternatives == ("<p>LE</p> <p>DEUX</p>",)
-
-
-def test_an_unchanged_text_names_no_checkpoint() -> None:
-    text = text_of(" \n")
-    assert advance(text) == []
-    answer = text.answer()
-    assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
 
 
 def test_a_sentence_without_any_result_is_a_fault() -> None:
