@@ -206,8 +206,20 @@ def test_no_sentence_is_lost_or_overtaken_and_no_worker_sleeps_while_there_is_wo
     order: list[SentenceJob] = []
     for player in everyone:
         player.taken = order
-    for action, argument in actions:
-        _play(action, argument, dispatcher, everyone, arrived, withdrawn)
+    for action in actions:
+        match action:
+            case ("put", (client, shapes)):
+                now = time.monotonic()
+                jobs = [job(length, model=model, client=client, arrival=now) for model, length in shapes]
+                arrived += jobs
+                put(dispatcher, jobs)
+            case ("withdraw", int(number)) if arrived:
+                withdrawn.add(arrived[number % len(arrived)])
+                dispatcher.withdraw([arrived[number % len(arrived)]])
+            case ("look", int(number)) if everyone[number % count].has_something_to_do:
+                everyone[number % count].look()
+            case ("finish", (int(number), int(how_many))):
+                everyone[number % count].finish(how_many)
     for _ in range(10 * len(arrived) + 10):
         for player in everyone:
             if player.has_something_to_do:
@@ -220,36 +232,6 @@ def test_no_sentence_is_lost_or_overtaken_and_no_worker_sleeps_while_there_is_wo
         own = [each for each in order if (each.model, each.client) == (model, client)]
         places = [arrived.index(each) for each in own]
         assert places == sorted(places)
-
-
-def _play(
-    action: str,
-    argument: object,
-    dispatcher: Dispatcher,
-    everyone: list[Player],
-    arrived: list[SentenceJob],
-    withdrawn: set[SentenceJob],
-) -> None:
-    if action == "put":
-        assert isinstance(argument, tuple)
-        client, shapes = argument
-        jobs = [job(length, model=model, client=client, arrival=time.monotonic()) for model, length in shapes]
-        arrived += jobs
-        put(dispatcher, jobs)
-    elif action == "withdraw" and arrived:
-        assert isinstance(argument, int)
-        victim = arrived[argument % len(arrived)]
-        withdrawn.add(victim)
-        dispatcher.withdraw([victim])
-    elif action == "look":
-        assert isinstance(argument, int)
-        player = everyone[argument % len(everyone)]
-        if player.has_something_to_do:
-            player.look()
-    elif action == "finish":
-        assert isinstance(argument, tuple)
-        player = everyone[argument[0] % len(everyone)]
-        player.finish(argument[1])
 
 
 @given(st.integers(2, 4), st.lists(st.integers(1, 40), min_size=1, max_size=80))
