@@ -2,16 +2,20 @@
 
 import logging
 import pickle
+import re
+from pathlib import Path
 
 import httpx
 import pytest
 
+import app
 from app.errors import ModelUnavailableError, OutOfMemoryError, ServiceError
-from app.http.errors import as_request_error
+from app.http.errors import _WIRE_REASONS, STATUSES, as_request_error
 from model import errors as core
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
+SOURCE = "\n".join(path.read_text("utf-8") for path in Path(app.__file__).parent.rglob("*.py"))
 REQUEST = {"q": "secret text", "source": "en", "target": "fr"}
 
 
@@ -100,6 +104,16 @@ def test_no_memory_is_something_to_come_back_for_wherever_it_was_lacking() -> No
         assert (refusal.status, refusal.code) == (503, "out_of_memory")
         assert int(refusal.headers["Retry-After"]) >= 1
         assert "0x7f" not in str(refusal)
+
+
+@pytest.mark.parametrize("code", STATUSES)
+def test_a_code_is_used(code: str) -> None:
+    """Its status is one place that names it; whatever raises it or answers with it is another."""
+    assert len(re.findall(f'"{code}"', SOURCE)) >= 2
+
+
+def test_a_connection_answers_codes_with_their_statuses() -> None:
+    assert {code: status for status, (code, _) in _WIRE_REASONS.items()}.items() <= STATUSES.items()
 
 
 def test_errors_of_the_core() -> None:
