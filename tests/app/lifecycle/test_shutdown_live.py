@@ -18,6 +18,7 @@ from tests.app.remote import (
     JSON,
     ROOT,
     Live,
+    body_of,
     running,
     wait_for,
     wait_until_draining,
@@ -74,31 +75,23 @@ def end(live: Live, *signals: signal.Signals) -> None:
     assert live.process.wait(timeout=60) == 0
 
 
-def test_a_stream_ends_with_an_error_event() -> None:
+def test_a_stream_ends_with_an_error_event_and_a_request_that_is_still_arriving_is_rejected() -> None:
     with (
-        running(DOUBLE_SECONDS="0.3", DRAGOMAN_DRAIN_SECONDS="60") as live,
+        running(DOUBLE_SECONDS="0.3", DOUBLE_PATIENCE="60", DRAGOMAN_DRAIN_SECONDS="60") as live,
         closing(HTTPConnection("127.0.0.1", live.port, timeout=60)) as connection,
-    ):
-        body = json.dumps({"q": "one " * 38, "source": "en", "target": "fr"})
-        connection.request("POST", "/translate", body, JSON | {"Accept": "text/event-stream"})
-        response = connection.getresponse()
-        assert response.readline() == b"event: partial\n"
-        end(live, signal.SIGTERM, signal.SIGTERM)
-        *_, name, data, empty = response.read().decode().split("\n")[:-1]
-        assert (name, empty) == ("event: error", "")
-        assert json.loads(data.removeprefix("data: "))["code"] == "draining"
-
-
-def test_a_request_that_is_still_arriving_is_rejected_too() -> None:
-    with (
-        running(**ENDLESS, DOUBLE_PATIENCE="60") as live,
         socket.create_connection(("127.0.0.1", live.port), timeout=60) as slow,
     ):
         slow.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: 1000\r\n\r\n{")
         wait_until_in_flight(live, 1)
+        connection.request("POST", "/translate", body_of("one " * 38), JSON | {"Accept": "text/event-stream"})
+        response = connection.getresponse()
+        assert response.readline() == b"event: partial\n"
         end(live, signal.SIGTERM, signal.SIGTERM)
+        *_, name, data, empty = response.read().decode().split("\n")[:-1]
         received = b"".join(iter(lambda: slow.recv(65536), b""))
+    assert (name, empty) == ("event: error", "")
+    assert json.loads(data.removeprefix("data: "))["code"] == "draining"
     assert received.startswith(b"HTTP/1.1 503 ")
     assert b'"code":"draining"' in received
 

@@ -139,24 +139,18 @@ def test_swapping_translates_back(page: Page) -> None:
     assert sent.items() >= {"q": "ONE TWO", "source": "fr", "target": "en"}.items()
 
 
-def test_clearing_empties_both_sides(page: Page) -> None:
-    choose(page, "en", "fr")
-    write(page, "one two")
-    expect_translation(page, "ONE TWO")
-    page.get_by_role("button", name="Clear").click()
-    expect(page.locator("#text")).to_have_value("")
-    expect(page.locator("#text")).to_be_focused()
-    expect_translation(page, "")
-    expect(page.get_by_role("button", name="Copy")).to_be_disabled()
-
-
-def test_copying_takes_the_translation(page: Page) -> None:
+def test_copying_takes_the_translation_and_clearing_empties_both_sides(page: Page) -> None:
     choose(page, "en", "fr")
     write(page, "one two")
     expect_translation(page, "ONE TWO")
     page.get_by_role("button", name="Copy").click()
     expect(page.locator("#status")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "ONE TWO"
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#text")).to_have_value("")
+    expect(page.locator("#text")).to_be_focused()
+    expect_translation(page, "")
+    expect(page.get_by_role("button", name="Copy")).to_be_disabled()
 
 
 def test_a_link_carries_the_text_where_no_server_sees_it(page: Page, open_page: Open) -> None:
@@ -213,9 +207,10 @@ def test_a_missing_key_opens_its_field(open_page: Open, guarded: Live) -> None:
     expect_translation(again, "ONE TWO")
 
 
-def test_what_a_proxy_says_is_not_shown(page: Page) -> None:
+def test_what_a_proxy_says_is_not_shown_and_errors_of_the_service_are_said_for_people(page: Page) -> None:
     choose(page, "en", "fr")
-    bodies = {500: "<html><h1>Internal Server Error</h1>", 504: "[1]", 530: "null"}
+    ours = {"error": "`q` is too long: 12 of MAX_CHARS 10", "code": "text_too_long", "request_id": "x"}
+    bodies = {500: "<html><h1>Internal Server Error</h1>", 504: "[1]", 530: "null", 413: json.dumps(ours)}
     answers = iter(bodies.items())
 
     def answer(route: Route) -> None:
@@ -225,7 +220,8 @@ def test_what_a_proxy_says_is_not_shown(page: Page) -> None:
     page.route("**/translate", answer)
     for status in bodies:
         write(page, f"one {status}")
-        expect(page.locator("#status")).to_have_text(f"The service did not answer as expected ({status}).")
+        said = f"The service did not answer as expected ({status})."
+        expect(page.locator("#status")).to_have_text("The text is too long." if status == 413 else said)
         expect_translation(page, "")
 
 
@@ -237,14 +233,6 @@ def test_a_service_that_is_gone_is_said_and_tried_again(page: Page) -> None:
     page.unroute("**/translate")
     page.get_by_role("button", name="Translate").click()
     expect_translation(page, "ONE TWO")
-
-
-def test_errors_of_the_service_are_said_for_people(page: Page) -> None:
-    choose(page, "en", "fr")
-    answer = {"error": "`q` is too long: 12 of MAX_CHARS 10", "code": "text_too_long", "request_id": "x"}
-    page.route("**/translate", lambda route: route.fulfill(status=413, json=answer))
-    write(page, "one two")
-    expect(page.locator("#status")).to_have_text("The text is too long.")
 
 
 def test_the_page_waits_for_a_service_that_starts(page: Page) -> None:
