@@ -42,41 +42,31 @@ async def test_the_second_translation_is_given_where_nothing_is_wrong_with_it(
     assert len(backend.admitted) == 3
 
 
-async def test_the_second_attempt_does_not_depend_on_what_is_included(client: httpx.AsyncClient) -> None:
+async def test_the_second_attempt_does_not_depend_on_what_is_included(
+    client: httpx.AsyncClient,
+) -> None:
     body = (await translate(client, q=STUCK, include=[])).json()
     assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
     assert "details" not in body
-    tokens = (await translate(client, q=STUCK, include=["tokens"])).json()["details"][0]
-    assert tokens["tokens"][0]["target"] == ["WE", "GO", "ROUND."]
-    assert tokens["degenerate"][0]["kept"] is True
-
-
-async def test_a_request_that_chooses_a_search_gets_no_second_attempt(
-    client: httpx.AsyncClient, backend: DoubleBackend
-) -> None:
-    body = (await translate(client, q=STUCK, decoding={"strategy": "greedy"})).json()
-    assert body["translatedText"] == CIRCLES
-    assert body["details"][0]["degenerate"] == [LOOP, None]
-    assert len(backend.admitted) == 2
-
-
-async def test_an_alignment_is_no_way_to_search(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    body = (await translate(client, q=STUCK, include=["alignment"])).json()
-    assert body["details"][0]["degenerate"][0]["kept"] is True
-    assert len(body["details"][0]["alignment"][0]) == 3
-
-
-async def test_alternatives_are_those_of_the_second_search(client: httpx.AsyncClient) -> None:
-    body = (await translate(client, q=STUCK, alternatives=1)).json()
+    body = (await translate(client, q=STUCK, include=["tokens", "alignment"], alternatives=1)).json()
     assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
     assert body["alternatives"] == ["WE WE GO ROUND. ALL ALL IS WELL"]
+    (details,) = body["details"]
+    assert details["degenerate"][0]["kept"] is True
+    assert details["tokens"][0]["target"] == ["WE", "GO", "ROUND."]
+    assert len(details["alignment"][0]) == 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "wish"),
+    [({"retry_degenerate": "off"}, {}), ({}, {"decoding": {"strategy": "greedy"}})],
+    ids=["turned off", "a request that chooses a search"],
+)
 async def test_without_second_attempts_degeneration_is_only_reported(
-    serve: Serve, backend: DoubleBackend
+    serve: Serve, backend: DoubleBackend, settings: dict[str, str], wish: dict[str, object]
 ) -> None:
-    async with serve(retry_degenerate="off") as client:
-        body = (await translate(client, q=STUCK)).json()
+    async with serve(**settings) as client:
+        body = (await translate(client, q=STUCK, **wish)).json()
     assert body["translatedText"] == CIRCLES
     assert body["details"][0]["degenerate"] == [LOOP, None]
     assert len(backend.admitted) == 2

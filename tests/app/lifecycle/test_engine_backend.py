@@ -50,19 +50,18 @@ def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:
     assert refusal.value.field == "checkpoint"
 
 
-@needs_native
-def test_natively_there_is_a_worker_a_core(tiny_checkpoint: Path) -> None:
-    assert backend_of(tiny_checkpoint).workers == available_cores()
+@pytest.mark.parametrize(
+    ("native", "workers", "precision"),
+    [pytest.param("auto", available_cores(), "int8", marks=needs_native), ("off", 1, "float32")],
+)
+def test_natively_there_is_a_worker_a_core_and_with_pytorch_one(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, native: str, workers: int, precision: str
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    assert backend_of(tiny_checkpoint).workers == workers
     loaded = load(tiny_checkpoint)
-    assert (len({*map(id, loaded.engines)}), loaded.precision) == (available_cores(), "int8")
+    assert (len({*map(id, loaded.engines)}), loaded.precision) == (workers, precision)
     loaded.close()
-
-
-def test_with_pytorch_there_is_one_worker(tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_NATIVE", "off")
-    assert backend_of(tiny_checkpoint).workers == 1
-    loaded = load(tiny_checkpoint)
-    assert (len(loaded.engines), loaded.precision) == (1, "float32")
 
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("int8", marks=needs_native)])

@@ -107,41 +107,28 @@ async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend
     assert backend.engines["tiny", 0].widest == 3
 
 
+@pytest.mark.parametrize("is_noticed_by_worker", [False, True])
 async def test_a_sentence_whose_deadline_passes_in_the_queue_is_never_decoded(
-    backend: DoubleBackend, pass_time: Callable[[float], None]
+    backend: DoubleBackend, pass_time: Callable[[float], None], is_noticed_by_worker: bool
 ) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
         late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(20)))
         await until(lambda: sample(scheduler, "queue_depth") == 1)
         pass_time(30)
+        if is_noticed_by_worker:
+            backend.gate.set()
+            # The event loop stands still meanwhile.
+            while sample(scheduler, "queue_depth"):
+                time.sleep(0.001)
         with pytest.raises(DeadlinePassedError):
             await late
-        assert not held.done()
+        assert is_noticed_by_worker or not held.done()
         assert sample(scheduler, "queue_depth") == 0
         assert sample(scheduler, "cancelled_total", stage="queued") == 1
-        backend.gate.set()
-        await held
-    assert len(backend.admitted) == 1
-
-
-async def test_a_deadline_that_a_worker_notices_first_is_counted_the_same(
-    backend: DoubleBackend, pass_time: Callable[[float], None]
-) -> None:
-    async with scheduling(backend) as scheduler:
-        held = await hold(scheduler, backend)
-        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(20)))
-        await until(lambda: sample(scheduler, "queue_depth") == 1)
-        pass_time(30)
-        backend.gate.set()
-        # The event loop stands still meanwhile.
-        while sample(scheduler, "queue_depth"):
-            time.sleep(0.001)
-        with pytest.raises(DeadlinePassedError):
-            await late
-        await held
-        assert sample(scheduler, "cancelled_total", stage="queued") == 1
         assert sample(scheduler, "cancelled_total", stage="decoding") == 0
+        backend.gate.set()
+        await held
     assert len(backend.admitted) == 1
 
 
