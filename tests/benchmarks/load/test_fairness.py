@@ -15,13 +15,13 @@ from tests.app.remote import Live, body_of, running, wait_for
 REQUESTS = 60
 
 
-@pytest.fixture
-def hurry(tmp_path: Path) -> Path:
-    """Once this file exists, steps of the slow service take no time."""
-    return tmp_path / "hurry"
+@pytest.fixture(scope="module")
+def hurry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """While this file exists, steps of the slow service take no time."""
+    return tmp_path_factory.mktemp("hurry") / "hurry"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def slow(hurry: Path) -> Iterator[Live]:
     """A service that takes some seconds for a thousand sentences."""
     with running(DOUBLE_SECONDS="0.15", DOUBLE_HURRY=str(hurry)) as live:
@@ -43,6 +43,7 @@ def asked_by_another(live: Live, texts: Sequence[str], hurry: Path) -> Iterator[
         yield
         hurry.touch()
         seen = sending.result()
+        hurry.unlink()
     assert {sample.status for sample in seen.samples} == {200}
     assert len(seen.samples) > REQUESTS / 2
 
