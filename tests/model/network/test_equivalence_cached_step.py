@@ -1,6 +1,6 @@
 """The cached step gives the logits of the full forward pass, at every position and for every variant."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import pytest
 import torch
@@ -11,11 +11,12 @@ from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import FAMILY_FEATURES, TARGET_VOCAB, ids, started, tiny_network
 
-WIDTH, LENGTH = 3, 6
+WIDTH, LENGTH = 3, 5
 POSITIONS = ("sinusoidal", "learned", "relative", "relative_vectors", "rotary")
 
 OTHER_VARIANTS: list[dict[str, object]] = [
-    {"final_norm": True},
+    {"final_norm": True, "activation": "gelu"},
+    {"norm_position": "pre", "activation": "silu"},
     {"norm_bias": False, "attention_bias": False, "ffn_bias": False},
     {"norm_form": "standard_deviation", "norm_epsilon": 1e-6},
     {"output_bias": True, "vocab_multiple": 64, "tie": "decoder"},
@@ -64,15 +65,12 @@ def assert_step_is_forward(network: Transformer) -> None:
     assert_close(stepped_logits(network, source_NS, target_NKT), expected, atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("norm_position", "positions", "tie", "activation"),
-    list(product(("pre", "post"), POSITIONS, ("none", "decoder", "all"), ("relu", "gelu", "silu"))),
-)
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
 @torch.inference_mode()
-def test_step_is_forward(norm_position: str, positions: str, tie: str, activation: str) -> None:
-    assert_step_is_forward(
-        tiny_network(norm_position=norm_position, positions=positions, tie=tie, activation=activation)
-    )
+def test_step_is_forward(norm_position: str, positions: str, tie: str) -> None:
+    assert_step_is_forward(tiny_network(norm_position=norm_position, positions=positions, tie=tie))
 
 
 @pytest.mark.parametrize("variant", OTHER_VARIANTS, ids=lambda variant: "-".join(variant))

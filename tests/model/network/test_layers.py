@@ -127,11 +127,6 @@ def test_a_rate_of_1_leaves_nothing() -> None:
     assert not Dropout(1.0).train()(torch.ones(1000)).any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_dtype_stays(dtype: torch.dtype) -> None:
-    assert Dropout(0.3).train()(torch.ones(10, dtype=dtype)).dtype == dtype
-
-
 def test_the_recurrent_unit_is_its_formula() -> None:
     unit, states = randomised(SimpleRecurrentUnit(tiny_config())), some_states()
     cell, outputs = torch.zeros(2, 16), []

@@ -77,7 +77,6 @@ def loss_of(states: Tensor) -> Tensor:
     return label_smoothed_loss(states, labels, Smoothing(0.1, 0, WIDTH)).smoothed
 
 
-WEIGHT_OI = torch.linspace(-1, 1, 272 * WIDTH).view(272, WIDTH)
 OPERATORS: dict[str, Callable[[Tensor], Tensor | None]] = {
     "attention": lambda x: attend_sentences(x, torch.cat([x, x], 2), HEADS, None, causal=False, rate=0.2),
     "projection": lambda x: project(
@@ -122,9 +121,12 @@ def result_and_gradient(operator: Callable[[Tensor], Tensor], states: Tensor) ->
     return result.detach(), torch.autograd.grad((result.float() * slope).sum(), states)[0]
 
 
-def test_threads_change_nothing(operator: Callable[[Tensor], Tensor]) -> None:
+def test_threads_and_who_lends_them_change_nothing(
+    operators: Operators, operator: Callable[[Tensor], Tensor]
+) -> None:
     states, before, found = numbers(40, 9, WIDTH), torch.get_num_threads(), []
-    for threads in (1, 2, 3):
+    for threads, lender in ((1, address_of_threads()), (3, address_of_threads()), (3, None)):
+        operators.lend_threads(lender)
         torch.set_num_threads(threads)
         found.append(result_and_gradient(operator, states))
     torch.set_num_threads(before)
@@ -174,17 +176,6 @@ def test_without_the_native_library_there_are_none_and_the_log_says_why(
 def test_the_openmp_that_pytorch_brings_along_lends_its_threads() -> None:
     brought = list((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"))
     assert (address_of_threads() is not None) or not brought
-
-
-def test_who_lends_the_threads_changes_nothing(operators: Operators) -> None:
-    found, before = [], torch.get_num_threads()
-    torch.set_num_threads(3)
-    for lender in (address_of_threads(), None):
-        operators.lend_threads(lender)
-        torch.manual_seed(0)
-        found.append(known(add_dropped(None, torch.ones(100, 64), 0.5)))
-    torch.set_num_threads(before)
-    assert torch.equal(*found)
 
 
 def test_a_broken_openmp_lends_no_threads_and_the_log_says_so(
@@ -467,52 +458,36 @@ def inputs(vocabulary: int, dtype: torch.dtype, rows: int = 70) -> tuple[Tensor,
     return logits.to(dtype).requires_grad_(), labels
 
 
-def both(
-    logits: Tensor, labels: Tensor, smoothing: Smoothing, monkeypatch: pytest.MonkeyPatch
-) -> tuple[tuple[SummedLoss, Tensor], tuple[SummedLoss, Tensor]]:
-    """Loss and gradient, natively and by the reference."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("vocabulary", "fill", "share"), [(11, 0, 0.1), (64, 0, 0.0), (1003, 0, 0.1), (29, 3, 0.1)]
+)
+def test_the_loss_is_the_reference(
+    operators: Operators,
+    vocabulary: int,
+    fill: int,
+    share: float,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that fill up the vocabulary are left out."""
+    logits, labels = inputs(vocabulary + fill, dtype)
+    labels.clamp_(max=vocabulary - 1)
 
     def computed() -> tuple[SummedLoss, Tensor]:
-        loss = label_smoothed_loss(logits, labels, smoothing)
+        loss = label_smoothed_loss(logits, labels, Smoothing(share, PAD, vocabulary))
         return loss, torch.autograd.grad(loss.smoothed / 7, logits)[0]
 
-    native = computed()
+    native, slope = computed()
     without_operators(monkeypatch)
-    return native, computed()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1])
-@pytest.mark.parametrize("vocabulary", [11, 64, 1003])
-def test_the_loss_is_the_reference_in_float32(
-    operators: Operators, vocabulary: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logits, labels = inputs(vocabulary, torch.float32)
-    smoothing = Smoothing(share, PAD, vocabulary)
-    (native, slope), (reference, expected) = both(logits, labels, smoothing, monkeypatch)
+    reference, expected = computed()
     torch.testing.assert_close(native.smoothed, reference.smoothed)
     torch.testing.assert_close(native.cross_entropy, reference.cross_entropy)
-    torch.testing.assert_close(slope, expected, atol=1e-7, rtol=1e-5)
-
-
-def test_the_loss_is_the_reference_in_bfloat16(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
-    logits, labels = inputs(203, torch.bfloat16)
-    (native, slope), (reference, expected) = both(logits, labels, Smoothing(0.1, PAD, 203), monkeypatch)
-    torch.testing.assert_close(native.smoothed, reference.smoothed)
-    assert slope.dtype == torch.bfloat16
-    # The reference rounds twice, the operator once.
-    torch.testing.assert_close(slope, expected, atol=1e-9, rtol=2**-7)
-
-
-def test_rows_that_fill_up_the_vocabulary_are_left_out(
-    operators: Operators, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logits, labels = inputs(32, torch.float32)
-    (native, slope), (reference, expected) = both(
-        logits, labels.clamp(max=28), Smoothing(0.1, PAD, 29), monkeypatch
-    )
-    torch.testing.assert_close(native.smoothed, reference.smoothed)
-    torch.testing.assert_close(slope, expected)
-    assert not slope[:, 29:].any()
+    assert slope.dtype == dtype
+    # In bfloat16 the reference rounds twice, the operator once.
+    tolerance = {"atol": 1e-7, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 1e-9, "rtol": 2**-7}
+    torch.testing.assert_close(slope, expected, **tolerance)
+    assert not slope[:, vocabulary:].any()
 
 
 def test_the_gradient_of_the_loss_reads_what_was_saved_wherever_it_lies(operators: Operators) -> None:

@@ -29,7 +29,7 @@ def batch(lengths: tuple[int, ...]) -> Tensor:
 
 
 @POSITIONS
-@pytest.mark.parametrize("norm_position", ["pre", "post"])
+@NORMS
 @torch.inference_mode()
 def test_alone_or_in_a_batch(positions: str, norm_position: str) -> None:
     network = tiny_network(positions=positions, norm_position=norm_position, final_norm=True)
@@ -37,16 +37,6 @@ def test_alone_or_in_a_batch(positions: str, norm_position: str) -> None:
     for row, (source, target) in enumerate(zip(SOURCE_LENGTHS, TARGET_LENGTHS, strict=True)):
         alone = network(sentence(source, row), sentence(target, row))
         assert_close(together[row : row + 1, :target], alone, atol=1e-5, rtol=1e-5)
-
-
-@POSITIONS
-@torch.inference_mode()
-def test_any_amount_of_padding(positions: str) -> None:
-    network = tiny_network(positions=positions, final_norm=True)
-    bare = network(sentence(5, 0), sentence(6, 1))
-    for padding in (1, 3, 8):
-        padded = network(sentence(5, 0, padding), sentence(6, 1, padding))
-        assert_close(padded[:, :6], bare, atol=1e-5, rtol=1e-5)
 
 
 @torch.inference_mode()

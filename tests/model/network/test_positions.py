@@ -74,11 +74,6 @@ def test_rotation_is_a_product_of_complex_numbers() -> None:
     torch.testing.assert_close(turned_TD, torch.view_as_real(by_hand).flatten(-2), **CLOSE)
 
 
-def test_rotation_keeps_the_dtype() -> None:
-    states = noise(2, 3, 4).bfloat16()
-    assert rotate(states, rotations(torch.arange(3), 4)).dtype == torch.bfloat16
-
-
 BUCKETS = pytest.mark.parametrize(
     ("buckets", "max_distance"), [(32, 128), (8, 12), (4, 4), (5, 9), (16, 999)]
 )

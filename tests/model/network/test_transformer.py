@@ -159,15 +159,3 @@ def test_joined_projections_change_neither_weights_nor_steps(variant: dict[str, 
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
     places = {layer.cross.key_value.weight.untyped_storage().data_ptr() for layer in network.decoder.layers}
     assert len(places) == 1
-
-
-def test_an_own_embedding_and_output_complete_it() -> None:
-    """Logits are output(decoder states), embeddings are scaled tokens plus positions."""
-    network = tiny_network(output_bias=True)
-    source_NS, target_NT = ids(2, 7), ids(2, 11)
-    states = network.decode(target_NT, network.encode(source_NS))
-    assert_close(network(source_NS, target_NT), states @ network.output.weight.T + network.output.bias)
-    embedding = network.source_embedding
-    added = embedding.added_positions(7, source_NS.device)
-    expected = network.config.model_dim**0.5 * embedding.tokens.weight[source_NS] + added
-    assert_close(embedding(source_NS), expected)
