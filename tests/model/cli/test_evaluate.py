@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import Result
 
 from model.checkpoint.folder import load_checkpoint
 from model.cli.evaluate import ReferenceColumns, TextOptions
@@ -25,23 +26,25 @@ def aligned(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "en", tmp_path / "fr"
 
 
-def test_perfect_translations_score_100(run: Run, aligned: tuple[Path, Path]) -> None:
-    english, french = aligned
-    result = run(
-        "evaluate", "--source-file", english, "--reference-file", french, "-s", "en", "-t", "fr", "--json"
-    )
-    report = json.loads(result.stdout)
+@pytest.fixture
+def evaluate(run: Run, aligned: tuple[Path, Path]) -> Run:
+    """From English to French, by default of PHRASES."""
+
+    def call(*options: str | Path, source: Path = aligned[0], reference: Path = aligned[1]) -> Result:
+        files = ("--source-file", source, "--reference-file", reference)
+        return run("evaluate", *files, "-s", "en", "-t", "fr", *options)
+
+    return call
+
+
+def test_perfect_translations_score_100(evaluate: Run) -> None:
+    report = json.loads(evaluate("--json").stdout)
     assert (report["bleu"], report["chrf"]) == pytest.approx((100, 100))
     assert (report["model"], report["pair"], report["sentences"]) == ("tiny 1", "en-fr", len(PHRASES))
     assert "tok:13a" in report["bleu_signature"]
     assert report["sentences_per_second"] == pytest.approx(len(PHRASES) / report["seconds"])
-
-
-def test_the_report_for_people(run: Run, aligned: tuple[Path, Path]) -> None:
-    english, french = aligned
-    result = run("evaluate", "--source-file", french, "--reference-file", english)
-    lines = result.stdout.splitlines()
-    assert lines[0] == "tiny 1, fr-en, 6 sentences"
+    lines = evaluate().stdout.splitlines()
+    assert lines[0] == "tiny 1, en-fr, 6 sentences"
     assert lines[1].startswith("BLEU  100.00  nrefs:1|case:mixed")
     assert lines[2].startswith("chrF  100.00  nrefs:1|case:mixed")
     assert "sentences/s" in lines[3]
@@ -59,12 +62,13 @@ def test_columns_of_a_compressed_file_and_compressed_translations(run: Run, tmp_
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_translations_never_replace_what_is_read(run: Run, aligned: tuple[Path, Path], which: int) -> None:
+def test_translations_never_replace_what_is_read(
+    evaluate: Run, aligned: tuple[Path, Path], which: int
+) -> None:
     read = [file.read_bytes() for file in aligned]
     link = aligned[0].with_name("link")
     link.symlink_to(aligned[which])
-    files = ["--source-file", aligned[0], "--reference-file", aligned[1]]
-    result = run("evaluate", *files, "-s", "en", "-t", "fr", "--limit", "1", "-o", link)
+    result = evaluate("--limit", "1", "-o", link)
     assert result.exit_code == 2
     assert f"--output must be another file than what is read, but is {link}" in result.stderr
     assert [file.read_bytes() for file in aligned] == read
@@ -82,10 +86,9 @@ def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
     assert "lines" not in json.loads(run(*asked[:-2], "--json").stdout)
 
 
-def test_scores_are_kept_with_the_checkpoint(run: Run, aligned: tuple[Path, Path], folder: Path) -> None:
+def test_scores_are_kept_with_the_checkpoint(evaluate: Run, folder: Path) -> None:
     before = load_checkpoint(folder)
-    files = ["--source-file", aligned[0], "--reference-file", aligned[1]]
-    run("evaluate", *files, "-s", "en", "-t", "fr", "--checkpoint", folder, "--record", "phrases")
+    evaluate("--checkpoint", folder, "--record", "phrases")
     after = load_checkpoint(folder)
     evaluations = after.provenance["evaluations"]
     assert isinstance(evaluations, dict)
@@ -127,29 +130,22 @@ def test_files_of_translations_need_no_checkpoint(
 ) -> None:
     worse = tmp_path / "worse.fr"
     worse.write_text("".join(f"autre chose {number}\n" for number in range(len(PHRASES))))
-    files = [
-        "--reference-file",
-        aligned[1],
-        "--translations-file",
-        aligned[1],
-        "--checkpoint",
-        tmp_path / "none",
-    ]
-    report = json.loads(run("evaluate", *files, "--against-file", worse, "-t", "fr", "--json").stdout)
+    files = ("--reference-file", aligned[1], "--translations-file", aligned[1], "-t", "fr")
+    nowhere = ("evaluate", *files, "--checkpoint", tmp_path / "none")
+    report = json.loads(run(*nowhere, "--against-file", worse, "--json").stdout)
     assert (report["model"], report["pair"], report["bleu"]) == ("fr", "und-fr", pytest.approx(100))
     assert (report["against"]["model"], report["against"]["chrf"]["score"] < 20) == ("worse.fr", True)
     assert report["confidence"]["chrf"]["p_value"] < 0.05
     assert "seconds" not in report
-    text = run("evaluate", *files, "-t", "fr", "--confidence").stdout
+    text = run(*nowhere, "--confidence").stdout
     assert text.splitlines()[0] == "fr, und-fr, 6 sentences"
     assert "speed" not in text
 
 
-def test_a_reference_more_is_a_chance_more(run: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_reference_more_is_a_chance_more(evaluate: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
     worse = tmp_path / "worse.fr"
     worse.write_text("autre chose\n" * 6)
-    asked = ["evaluate", "--source-file", aligned[0], "-s", "en", "-t", "fr", "--json"]
-    report = json.loads(run(*asked, "--reference-file", worse, "--reference-file", aligned[1]).stdout)
+    report = json.loads(evaluate("--reference-file", aligned[1], "--json", reference=worse).stdout)
     assert report["bleu"] == pytest.approx(100)
     assert report["bleu_signature"].startswith("nrefs:2|")
 
@@ -195,22 +191,19 @@ def test_translations_are_as_many_as_the_sentences_within_the_limit(
 
 
 def test_without_statistics_languages_are_not_checked(
-    run: Run, aligned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    evaluate: Run, aligned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "lingua", None)
     has_statistics.cache_clear()
-    source, reference = aligned
-    arguments = ("evaluate", "--source-file", source, "-s", "en", "-t", "fr", "--reference-file")
-    same = run(*arguments, reference), run(*arguments, source)
+    same = evaluate(), evaluate(reference=aligned[0])
     has_statistics.cache_clear()
     assert [(each.exit_code, "look like" in each.stderr) for each in same] == [(0, False)] * 2
 
 
-def test_references_in_another_language_are_noticed(run: Run, aligned: tuple[Path, Path]) -> None:
-    source, reference = aligned
-    arguments = ("evaluate", "--source-file", source, "-s", "en", "-t", "fr", "--reference-file")
-    assert "warning" not in run(*arguments, reference).stderr
-    told, warning = run(*arguments, source), "warning: the references look like en, but the target is fr\n"
+def test_references_in_another_language_are_noticed(evaluate: Run, aligned: tuple[Path, Path]) -> None:
+    assert "warning" not in evaluate().stderr
+    told = evaluate(reference=aligned[0])
+    warning = "warning: the references look like en, but the target is fr\n"
     assert (told.exit_code, told.stderr) == (0, warning)
 
 
@@ -221,14 +214,8 @@ FRENCH = ["Où est la gare ?", "Je ne l'ai pas vu depuis longtemps."]
 def read(
     codes: tuple[str | None, str | None] = ("en", "fr"), *, needs_sources: bool = True, **given: Any
 ) -> EvaluationText:
-    nothing: dict[str, Any] = {
-        "source_file": None,
-        "corpus": None,
-        "reference_files": (),
-        "source_column": None,
-        "reference_columns": None,
-        "limit": None,
-    }
+    names = ("source_file", "corpus", "source_column", "reference_columns", "limit")
+    nothing: dict[str, Any] = {**dict.fromkeys(names), "reference_files": ()}
     return TextOptions(**nothing | given).read(*codes, needs_sources=needs_sources)
 
 
@@ -250,10 +237,12 @@ def test_a_corpus_is_read_in_the_direction_that_is_asked_for(sentences: str) -> 
     assert read(("fr", "en"), corpus=sentences) == EvaluationText(FRENCH, [ENGLISH])
 
 
-def test_columns_that_are_named_are_believed(sentences: str) -> None:
+def test_columns_that_are_named_are_believed_and_the_reference_is_beside_the_source(sentences: str) -> None:
     columns = {"source_column": 1, "reference_columns": ReferenceColumns((2,))}
     assert read(("fr", "en"), corpus=sentences, **columns) == EvaluationText(ENGLISH, [FRENCH])
     assert read(("en", "fr"), corpus=sentences, source_column=2) == EvaluationText(FRENCH, [ENGLISH])
+    assert read(source_file=sentences, source_column=2) == EvaluationText(FRENCH, [ENGLISH])
+    assert read(source_file=sentences) == EvaluationText(ENGLISH, [FRENCH])
 
 
 def test_a_corpus_of_objects_goes_by_its_codes(tmp_path: Path) -> None:
@@ -315,19 +304,9 @@ def test_references_that_are_the_sources_themselves_are_refused(tmp_path: Path) 
         read(source_file=path, source_column=2, reference_columns=ReferenceColumns((2,), is_open=True))
 
 
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [("2", [2]), ("2,4", [2, 4]), ("2-", [2, 3, 4, 5]), ("1-", [2, 3, 4, 5]), ("1,3-", None), ("0", None),
-     ("b", None), ("", None)],
-)  # fmt: skip
-def test_reference_columns_are_parsed_and_leave_out_the_source(text: str, columns: list[int] | None) -> None:
-    if columns is None:
+def test_reference_columns_are_parsed_and_leave_out_the_source() -> None:
+    for text, columns in (("2", [2]), ("2,4", [2, 4]), ("2-", [2, 3, 4, 5]), ("1-", [2, 3, 4, 5])):
+        assert ReferenceColumns.parse(text).among(5, leaving_out=1) == columns
+    for text in ("1,3-", "0", "b", ""):
         with pytest.raises(click.BadParameter, match="is not a column"):
             ReferenceColumns.parse(text)
-    else:
-        assert ReferenceColumns.parse(text).among(5, leaving_out=1) == columns
-
-
-def test_the_default_reference_is_the_column_beside_the_source(sentences: str) -> None:
-    assert read(source_file=sentences, source_column=2) == EvaluationText(FRENCH, [ENGLISH])
-    assert read(source_file=sentences) == EvaluationText(ENGLISH, [FRENCH])

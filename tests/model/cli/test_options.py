@@ -53,11 +53,10 @@ def test_an_empty_folder_and_another_checkpoint_are_replaced(
         assert load_checkpoint(place).config.num_encoder_layers == 3
 
 
-@pytest.mark.parametrize("quantization", ["int8", "float32"])
-def test_an_export_is_replaced(run: Run, tiny_checkpoint: Path, tmp_path: Path, quantization: str) -> None:
+def test_an_export_is_replaced(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
     export = ("export", tiny_checkpoint, "--format", "ctranslate2", "-o", tmp_path / "out")
-    assert run(*export).exit_code == 0
-    assert run(*export, "--quantization", quantization).exit_code == 0
+    for quantization in ("float32", "float32", "int8"):
+        assert run(*export, "--quantization", quantization).exit_code == 0
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])

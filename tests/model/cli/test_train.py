@@ -51,7 +51,6 @@ def test_a_polite_signal_saves_first(
     [
         ([], "checkpoints"),
         (["--validation-corpora", "{corpora}"], "checkpoints and scores"),
-        (["--run.plots", "true"], "checkpoints and report"),
         (["--validation-corpora", "{corpora}", "--run.plots", "true"], "checkpoints, scores and report"),
     ],
 )

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,36 @@ from model.translation.result import Translation
 from model.translation.translator import Translator
 from tests.model.cli.conftest import Run
 
+EN_FR = ("translate", "-s", "en", "-t", "fr")
 
-def test_lines_from_standard_input(run: Run) -> None:
+
+@pytest.fixture
+def translate(run: Run) -> Run:
+    """From English to French."""
+    return partial(run, *EN_FR)
+
+
+def test_lines_from_standard_input(run: Run, translate: Run) -> None:
     result = run("translate", "--source", "en", "--target", "fr", stdin="Good morning.\nThank you.\n")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Bonjour.\nMerci.\n", "")
-    assert run("translate", "-s", "en", "-t", "fr", stdin="").stdout == ""
+    assert translate(stdin="").stdout == ""
 
 
-def test_white_space_and_line_ends_survive(run: Run) -> None:
+def test_white_space_and_line_ends_survive(translate: Run) -> None:
     text = "\n  Thank you.\r\n\nThe cat sleeps.  The dog sleeps.\nI am hungry."
     expected = "\n  Merci.\r\n\nLe chat dort.  Le chien dort.\nJ'ai faim."
     for mode in ([], ["--document"]):
-        assert (
-            run("translate", "-s", "en", "-t", "fr", *mode, "-", stdin=text).stdout_bytes == expected.encode()
-        )
+        assert translate(*mode, "-", stdin=text).stdout_bytes == expected.encode()
 
 
 @pytest.mark.parametrize("options", [[], ["--pairs"], ["--document"], ["--resume"]])
-def test_the_input_is_no_output(run: Run, tmp_path: Path, options: list[str]) -> None:
+def test_the_input_is_no_output(translate: Run, tmp_path: Path, options: list[str]) -> None:
     """However it is named."""
     (tmp_path / "in").write_text("Thank you.\n" * 3000)
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "hard").hardlink_to(tmp_path / "in")
     for name in ("in", "link", "hard"):
-        result = run("translate", "-s", "en", "-t", "fr", *options, tmp_path / "in", "-o", tmp_path / name)
+        result = translate(*options, tmp_path / "in", "-o", tmp_path / name)
         assert (result.exit_code, result.stderr) == (
             2,
             f"dragoman: --output must be another file than the input, but is {tmp_path / name}\n",
@@ -73,11 +80,11 @@ def test_a_named_target_settles_the_source(run: Run) -> None:
     assert run("translate", "--target", "EN", stdin="Merci.").stdout == "Thank you."
 
 
-def test_large_input_is_streamed_in_chunks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_input_is_streamed_in_chunks(translate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LINES_AT_ONCE", 2)
     lines = ["Thank you.\n", "\n", "Good morning.\n", "I am hungry.\n", "The cat sleeps.\n"] * 5
     expected = ["Merci.\n", "\n", "Bonjour.\n", "J'ai faim.\n", "Le chat dort.\n"] * 5
-    assert run("translate", "-s", "en", "-t", "fr", stdin="".join(lines)).stdout == "".join(expected)
+    assert translate(stdin="".join(lines)).stdout == "".join(expected)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +92,17 @@ def test_large_input_is_streamed_in_chunks(run: Run, monkeypatch: pytest.MonkeyP
     [
         (b"Thank you.\n\xff\xfe\n", "line 2 of the input must be UTF-8: invalid start byte"),
         (b"%PDF-1.7\n\xe2\xe3\n", "line 2 .*: invalid continuation byte; it begins like a PDF"),
-        (
-            b"PK\x03\x04\xff",
-            "line 1 .*: invalid start byte; it begins like a ZIP archive, such as .docx",
-        ),
+        (b"PK\x03\x04\xff", "line 1 .*: invalid start byte; it begins like a ZIP archive, such as .docx"),
     ],
 )
-def test_what_is_not_utf_8_is_named(run: Run, content: bytes, message: str) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", stdin=content)
+def test_what_is_not_utf_8_is_named(translate: Run, content: bytes, message: str) -> None:
+    result = translate(stdin=content)
     assert (result.exit_code, result.stdout) == (1, "")
     assert re.fullmatch(f"dragoman: {message}\n", result.stderr)
 
 
-def test_options_reach_the_decoder(run: Run) -> None:
-    result = run(
-        "translate", "-s", "en", "-t", "fr", "--strategy", "greedy", "--max-length", "3", stdin="Thank you."
-    )
+def test_options_reach_the_decoder(translate: Run) -> None:
+    result = translate("--strategy", "greedy", "--max-length", "3", stdin="Thank you.")
     assert result.exit_code == 0
     assert result.stdout != "Merci."
     assert "Merci".startswith(result.stdout)
@@ -109,57 +111,49 @@ def test_options_reach_the_decoder(run: Run) -> None:
 def test_translations_contain_the_terms_of_a_glossary(run: Run, tmp_path: Path) -> None:
     glossary = tmp_path / "terms.tsv"
     glossary.write_text("Thank you\tBonjour\ncat\tchien\n")
-    translate = ("translate", "-s", "en", "-t", "fr", "--glossary", glossary)
-    result = run(*translate, stdin="Thank you.\nGood morning.")
+    translate = partial(run, *EN_FR, "--glossary", glossary)
+    result = translate(stdin="Thank you.\nGood morning.")
     assert (result.exit_code, result.stderr) == (0, "")
     first, second = result.stdout.split("\n")
     assert "Bonjour" in first
     assert second == "Bonjour."
     (tmp_path / "in.md").write_text("# Thank you.\n")
-    assert "Bonjour" in run(*translate, tmp_path / "in.md").stdout
-    short = run(*translate, "--max-length", "1", stdin="The cat sleeps.")
+    assert "Bonjour" in translate(tmp_path / "in.md").stdout
+    short = translate("--max-length", "1", stdin="The cat sleeps.")
     assert "terms of the glossary that a translation lacks: cat" in short.stderr
     glossary.write_bytes(b"\xff\tb")
-    assert "--glossary must be UTF-8" in run(*translate, stdin="Thank you.").stderr
+    assert "--glossary must be UTF-8" in translate(stdin="Thank you.").stderr
     glossary.write_text("a")
-    assert "`--glossary` must have two columns" in run(*translate, stdin="Thank you.").stderr
+    assert "`--glossary` must have two columns" in translate(stdin="Thank you.").stderr
 
 
-def test_a_choice_of_checkpoints_must_be_made(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    text = ["-s", "en", "-t", "fr"]
-    empty = run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.")
+def test_a_choice_of_checkpoints_must_be_made(
+    run: Run, translate: Run, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    empty = translate("--checkpoint", tmp_path, stdin="Thank you.")
     assert empty.stderr == f"dragoman: {tmp_path} holds no checkpoint: config.json is missing\n"
     (tmp_path / "a").symlink_to(tiny_checkpoint)
-    assert run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.").stdout == "Merci."
+    assert translate("--checkpoint", tmp_path, stdin="Thank you.").stdout == "Merci."
     (tmp_path / "b").symlink_to(tiny_checkpoint)
-    several = run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.")
+    several = translate("--checkpoint", tmp_path, stdin="Thank you.")
     message = f"dragoman: {tmp_path} holds several checkpoints: name one of {tmp_path}/a, {tmp_path}/b\n"
     assert several.stderr == message
     assert run("inspect", tmp_path).stderr == message
 
 
-def test_several_checkpoints_for_the_service_are_too_many_here(run: Run) -> None:
-    several = run("translate", "-s", "en", "-t", "fr", "--checkpoint", "one, two", stdin="Thank you.")
+def test_several_checkpoints_for_the_service_are_too_many_here(translate: Run) -> None:
+    several = translate("--checkpoint", "one, two", stdin="Thank you.")
     message = "dragoman: one checkpoint is needed, not several: name one of one, two\n"
     assert (several.exit_code, several.stderr) == (1, message)
 
 
 def test_a_reader_that_leaves_is_no_error(tiny_checkpoint: Path) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from model.cli import main; main()",
-        "translate",
-        "-s",
-        "en",
-        "-t",
-        "fr",
-    ]
+    program = [sys.executable, "-c", "from model.cli import main; main()", *EN_FR]
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
         result = subprocess.run(
-            [*command, "--checkpoint", str(tiny_checkpoint), "--device", "cpu"],
+            [*program, "--checkpoint", str(tiny_checkpoint), "--device", "cpu"],
             input=b"Thank you.\n" * 10,
             stdout=closed,
             stderr=subprocess.PIPE,
@@ -169,8 +163,8 @@ def test_a_reader_that_leaves_is_no_error(tiny_checkpoint: Path) -> None:
     assert result.stderr == b""
 
 
-def test_a_full_disk_is_one_line(run: Run) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", "-o", "/dev/full", stdin="Thank you.")
+def test_a_full_disk_is_one_line(translate: Run) -> None:
+    result = translate("-o", "/dev/full", stdin="Thank you.")
     assert (result.exit_code, result.stderr) == (1, "dragoman: No space left on device\n")
 
 
@@ -188,39 +182,38 @@ def test_a_packed_file_that_was_cut_is_one_line(run: Run, tmp_path: Path) -> Non
     assert "must be gzip throughout" in result.stderr
 
 
-def test_a_column_becomes_pairs_to_train_on(run: Run, tmp_path: Path) -> None:
+def test_a_column_becomes_pairs_to_train_on(translate: Run, tmp_path: Path) -> None:
     lines = "x\tThank you.\n\ny\t The cat sleeps. \n"
-    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", "--pairs", stdin=lines)
+    result = translate("--column", "2", "--pairs", stdin=lines)
     assert result.stdout == "Thank you.\tMerci.\n\t\nThe cat sleeps.\tLe chat dort.\n"
-    plain = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin=lines)
+    plain = translate("--column", "2", stdin=lines)
     assert plain.stdout == "Merci.\n\n Le chat dort. \n"
 
 
-def test_a_tab_in_a_sentence_is_no_column(run: Run) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", "--pairs", stdin="Thank you.\tThank you.")
+def test_a_tab_in_a_sentence_is_no_column(translate: Run) -> None:
+    result = translate("--pairs", stdin="Thank you.\tThank you.")
     assert result.stdout.count("\t") == 1
 
 
 @pytest.mark.parametrize("place", [1, 3, 31])
-def test_a_line_without_the_column_is_named(run: Run, place: int) -> None:
+def test_a_line_without_the_column_is_named(translate: Run, place: int) -> None:
     text = "a\tThank you.\n" * (place - 1) + "b\n"
-    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin=text)
+    result = translate("--column", "2", stdin=text)
     assert result.exit_code == 1
     assert result.stderr == f"dragoman: line {place} has 1 tab-separated columns, but needs 2\n"
 
 
-def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
+def test_long_lines_are_left_empty_and_counted_when_asked_for(translate: Run) -> None:
     text = "Thank you.\n" + "cat " * 80 + "\nThank you.\n" + "dog " * 80
-    result = run("translate", "-s", "en", "-t", "fr", "--skip-long", stdin=text)
+    result = translate("--skip-long", stdin=text)
     assert (result.exit_code, result.stdout) == (0, "Merci.\n\nMerci.\n")
     assert result.stderr == "2 lines over the limit left empty\n"
 
 
-def test_what_the_length_limit_ends_is_told(run: Run) -> None:
-    arguments = ("translate", "-s", "en", "-t", "fr", "--max-length", "2")
-    lines = run(*arguments, stdin="Good morning.\n\nThe cat sleeps.\n")
+def test_what_the_length_limit_ends_is_told(translate: Run) -> None:
+    lines = translate("--max-length", "2", stdin="Good morning.\n\nThe cat sleeps.\n")
     assert (lines.exit_code, lines.stderr) == (0, "2 lines ended by the length limit\n")
-    document = run(*arguments, "--document", stdin="Good morning. The cat sleeps.")
+    document = translate("--max-length", "2", "--document", stdin="Good morning. The cat sleeps.")
     assert (document.exit_code, document.stderr) == (0, "sentences ended by the length limit\n")
 
 
@@ -230,7 +223,7 @@ def interrupted(
     """The arguments of a command that ended at its fourth line; two are in the part, which is marked."""
     monkeypatch.setattr(module, "_LINES_AT_ONCE", 2)
     (tmp_path / "in").write_text("Thank you.\n" * 3 + "cat " * 80)
-    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in", "--resume", "-o", tmp_path / name)
+    arguments = (*EN_FR, tmp_path / "in", "--resume", "-o", tmp_path / name)
     translate = Translator.translate
 
     def fail(self: Translator, texts: Sequence[str], **options: Any) -> list[Translation]:
@@ -281,7 +274,7 @@ def test_another_command_or_checkpoint_does_not_continue(
     assert (tmp_path / "out").read_text() == "Merci.\n" * 3
 
 
-def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_sentences_as_they_are_done(translate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     update = tqdm.update
 
@@ -291,7 +284,7 @@ def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytes
 
     monkeypatch.setattr(tqdm, "update", note)
     texts = "Thank you. Good morning.\n\nThe cat sleeps.\n" + "Thank you.\n" * 400
-    shown = run("translate", "-s", "en", "-t", "fr", "--progress", stdin=texts).stderr
+    shown = translate("--progress", stdin=texts).stderr
     assert sum(counts) == 403
     assert len(counts) > 3  # of one chunk
     assert "403 sentences [" in shown
@@ -302,14 +295,14 @@ def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytes
     "wrong",
     [["--document", "--pairs"], ["--document", "--column", "1"], ["--resume"], ["--document", "--skip-long"]],
 )
-def test_options_that_contradict_each_other_are_a_misuse(run: Run, wrong: list[str]) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", *wrong, stdin="Thank you.")
+def test_options_that_contradict_each_other_are_a_misuse(translate: Run, wrong: list[str]) -> None:
+    result = translate(*wrong, stdin="Thank you.")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
 
 
 def test_a_file_with_a_format_keeps_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.md").write_text("# Thank you.\n\n```\nThank you.\n```\n")
-    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in.md")
+    arguments = (*EN_FR, tmp_path / "in.md")
     result = run(*arguments, "-o", tmp_path / "out.md", "--progress")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "sentences" in result.stderr
@@ -318,13 +311,13 @@ def test_a_file_with_a_format_keeps_it(run: Run, tmp_path: Path) -> None:
     assert run(*arguments, "--document").stdout.count("Merci.") == 2
 
 
-def test_the_output_has_the_format_of_the_file(run: Run, tmp_path: Path) -> None:
+def test_the_output_has_the_format_of_the_file(translate: Run, tmp_path: Path) -> None:
     (tmp_path / "in.md").write_text("Thank you.\n")
-    result = run("translate", "-s", "en", "-t", "fr", tmp_path / "in.md", "-o", tmp_path / "out.docx")
+    result = translate(tmp_path / "in.md", "-o", tmp_path / "out.docx")
     assert (result.exit_code, "must end in .md" in result.stderr) == (2, True)
     (tmp_path / "in.docx").write_text("Thank you.\n")
-    result = run("translate", "-s", "en", "-t", "fr", tmp_path / "in.docx", "-o", tmp_path / "out.docx")
+    result = translate(tmp_path / "in.docx", "-o", tmp_path / "out.docx")
     assert (result.exit_code, result.stderr) == (1, "dragoman: `file` is not an archive, as its name says\n")
-    result = run("translate", "-s", "en", "-t", "fr", "-o", tmp_path / "out.docx", stdin="Thank you.\n")
+    result = translate("-o", tmp_path / "out.docx", stdin="Thank you.\n")
     assert (result.exit_code, "--output must be text" in result.stderr) == (2, True)
     assert not (tmp_path / "out.docx").exists()

@@ -78,8 +78,7 @@ def test_files_of_the_same_languages_are_one_text(folder: Path, corpus: Path, tm
     assert scores[1] < 90
 
 
-@pytest.mark.parametrize("named", ["en-fr", "fr-en"])
-@pytest.mark.parametrize("is_turned", [True, False])
+@pytest.mark.parametrize(("named", "is_turned"), [("en-fr", True), ("fr-en", True), ("fr-en", False)])
 def test_columns_are_told_apart_by_language(
     folder: Path, tmp_path: Path, named: str, is_turned: bool
 ) -> None:
