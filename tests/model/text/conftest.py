@@ -22,7 +22,8 @@ TrainModel = Callable[..., bytes]
 
 @pytest.fixture(scope="session")
 def train_model() -> TrainModel:
-    """Returns the bytes of a new SentencePiece model; keywords override its options."""
+    """Returns the bytes of a SentencePiece model, trained once; keywords override its options."""
+    models: dict[str, bytes] = {}
 
     def train(sentences: tuple[str, ...] = SENTENCES, **overrides: object) -> bytes:
         options = {
@@ -34,7 +35,10 @@ def train_model() -> TrainModel:
             "control_symbols": list(TAGS.values()),
             "normalization_rule_name": "identity",
         }
-        return sentencepieces.train(sentences * 5, 340, **{**options, **overrides})
+        key = repr((sentences, sorted(overrides.items())))
+        if key not in models:
+            models[key] = sentencepieces.train(sentences * 5, 340, **{**options, **overrides})
+        return models[key]
 
     return train
 

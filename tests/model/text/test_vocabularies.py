@@ -70,10 +70,10 @@ def test_a_frame_needs_the_tag_of_a_language(fairseq: Tokenizer) -> None:
         fairseq.target_prefix("en", None)
 
 
-@pytest.mark.parametrize("text", ["</s>", "<s> cat", "<unk>", "fra_Latn", "eng_Latn cat", "<pad>", "<2fr>"])
-def test_text_produces_no_special_id_and_no_tag(fairseq: Tokenizer, text: str) -> None:
+def test_text_produces_no_special_id_and_no_tag(fairseq: Tokenizer) -> None:
     reserved = {0, 1, 2, *fairseq.language_tags.values()}
-    assert not reserved & set(fairseq.encode(text, source_language="en")[1:-1])
+    for text in ("</s>", "<s> cat", "<unk>", "fra_Latn", "eng_Latn cat", "<pad>", "<2fr>"):
+        assert not reserved & set(fairseq.encode(text, source_language="en")[1:-1])
 
 
 @hypothesis.settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
