@@ -19,11 +19,6 @@ def write(folder: Path, content: str) -> None:
         (temporary / "file").write_text(content)
 
 
-def test_a_new_folder_and_its_parents_appear(tmp_path: Path) -> None:
-    write(tmp_path / "a" / "b", "new")
-    assert (tmp_path / "a" / "b" / "file").read_text() == "new"
-
-
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_an_existing_folder_is_replaced_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
@@ -131,8 +126,10 @@ def test_a_crash_between_two_renames_is_put_right(tmp_path: Path) -> None:
     for _ in range(2):
         restore(tmp_path / "model")
         assert (tmp_path / "model" / "file").read_text() == "old"
-    restore(tmp_path / "never written")
-    assert not (tmp_path / "never written").exists()
+    restore(tmp_path / "never" / "written")
+    assert not (tmp_path / "never").exists()
+    write(tmp_path / "never" / "written", "new")
+    assert (tmp_path / "never" / "written" / "file").read_text() == "new"
 
 
 def test_the_next_writer_puts_a_crash_right_first(tmp_path: Path) -> None:
@@ -201,10 +198,7 @@ def test_lines_of_a_file_and_of_a_stream(tmp_path: Path, mark: str, packed: bool
     stream = io.BytesIO(content)
     assert list(decoded_lines(stream)) == LINES
     assert not stream.closed
-
-
-def test_nothing_has_no_lines() -> None:
-    assert list(decoded_lines(io.BytesIO())) == []
+    assert list(decoded_lines(stream)) == []
 
 
 @pytest.mark.parametrize(

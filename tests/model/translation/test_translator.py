@@ -200,20 +200,6 @@ def test_a_file_is_translated_with_its_layout(translator: Translator, tmp_path: 
     assert buffer.getvalue() == result.read_bytes()
 
 
-def test_markup_and_subtitles(translator: Translator, tmp_path: Path) -> None:
-    for name, text, expected in (
-        ("a.html", "<p>Thank\nyou.<pre>Thank you.</pre>", "<p>Merci.<pre>Thank you.</pre>"),
-        (
-            "a.srt",
-            "1\n00:00:01,000 --> 00:00:02,000\nThank you.\n",
-            "1\n00:00:01,000 --> 00:00:02,000\nMerci.\n",
-        ),
-    ):
-        (tmp_path / name).write_text(text)
-        translator.translate_file(tmp_path / name, tmp_path / f"b-{name}", source="en", target="fr")
-        assert (tmp_path / f"b-{name}").read_text() == expected
-
-
 def test_a_file_that_cannot_be_translated_leaves_nothing(translator: Translator, tmp_path: Path) -> None:
     for name, content in (("a.pdf", b"x"), ("a.docx", b"x"), ("a.srt", b"x")):
         (tmp_path / name).write_bytes(content)
