@@ -4,6 +4,7 @@ import io
 import re
 import tracemalloc
 import zipfile
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError
 from model.text.formats.formats import SUFFIXES, read_file, suffix_of
-from tests.model.text.formats.shouting import shouted
+from tests.model.text.formats.shouting import shout, shouted
 from tests.model.text.processor_time import at_most
 
 
@@ -46,17 +47,13 @@ POLISH = "Zażółć gęślą jaźń, było tak"
 @pytest.mark.parametrize("charset", ["iso-8859-2", "windows-1250", "UTF-16"])
 def test_a_page_is_read_in_the_charset_that_it_declares(charset: str, start: str) -> None:
     page = start.format(charset, charset) + f"<p>{POLISH}</p></html>"
+    assert f"<p>{POLISH.upper()}</p>" in shouted(".html", page.encode("utf-8")).decode()  # an old declaration
     written = shouted(".html", page.encode(charset)).decode()
     assert f"<p>{POLISH.upper()}</p>" in written
     assert charset not in written
     if written.startswith("<?xml"):
         fragment = written.replace("'utf-8'>", "'utf-8'/>").encode()
         assert ElementTree.fromstring(fragment).findtext("p") == POLISH.upper()
-
-
-def test_a_page_in_utf_8_whose_declaration_is_old_is_read_in_utf_8() -> None:
-    page = f"<html><meta charset=iso-8859-2><p>{POLISH}</p></html>"
-    assert f"<p>{POLISH.upper()}</p>" in shouted(".html", page.encode()).decode()
 
 
 @pytest.mark.parametrize(
@@ -203,29 +200,55 @@ def test_archives_change_in_their_text_alone(
 def test_runs_of_a_paragraph_are_one_text() -> None:
     file = read_file(".docx", archive(word__document_xml=WORD), "fr", 10**6)
     assert file.texts == ('<b id="0">Hello </b><b id="1">Q &amp; A</b>', "one", "two")
-    moved = file.rebuild(['<b id="1">B</b> <b id="0">a < &gt;</b>', "1", "2"])
-    assert runs_of(moved)[:2] == ["B a &lt; &gt;", ""]
 
 
-def runs_of(docx: bytes) -> list[str]:
-    return re.findall(r"<w:t(?: [^>]*)?>([^<]*)<", parts(docx)["word/document.xml"])
+LOOKS = {
+    "^": '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>',
+    "_": '<w:rPr><w:vertAlign w:val="subscript"/></w:rPr>',
+    "*": "<w:rPr><w:b/></w:rPr>",
+    "▾": '<w:rPr baseline="-25000"/>',
+}
+MARKS = {
+    "#": '<w:footnoteReference w:id="1"/>',
+    "§": '<w:endnoteReference w:id="1"/>',
+    "‑": "<w:noBreakHyphen/>",
+    "~": "<w:softHyphen/>",
+}
+
+
+def runs_from(spelt: str) -> str:
+    """Word's runs: `|` ends one, which may begin with a look, and marks stand between its texts."""
+    found = ""
+    for run in spelt.split("|"):
+        pieces = re.split(f"([{''.join(MARKS)}])", run.lstrip("^_*▾"))
+        texts = (MARKS.get(piece) or f"<w:t>{piece}</w:t>" for piece in pieces if piece or len(pieces) == 1)
+        found += f"<w:r>{LOOKS.get(run[:1], '')}{''.join(texts)}</w:r>"
+    return found
+
+
+def word_paragraph(spelt: str) -> bytes:
+    return archive(word__document_xml=f"<w:p>{runs_from(spelt)}</w:p>")
+
+
+def rebuilt_runs(spelt: str, translations: Sequence[str]) -> str:
+    """Word's runs after the translation, without the attributes for spaces."""
+    file = read_file(".docx", word_paragraph(spelt), "fr", 10**6)
+    part = parts(file.rebuild(translations))["word/document.xml"].replace(' xml:space="preserve"', "")
+    return part.removeprefix("<w:p>").removesuffix("</w:p>")
 
 
 @pytest.mark.parametrize(
     ("translation", "runs"),
     [
-        ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', ["la voiture ", "rouge", "."]),
-        ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', ["", "rouge", " la voiture"]),
-        ('la <b id="1">voiture rouge</b> file <b id="2">vite</b>', ["la ", "voiture rouge", " file vite"]),
-        ('<b id="1">rouge</b> <b id="2">voiture</b>', ["", "rouge", " voiture"]),
-        ('<b id="2">voiture</b> <b id="0">la</b>', ["voiture la", "", ""]),
+        ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', "la voiture |*rouge|."),
+        ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', "|*rouge| la voiture"),
+        ('la <b id="1">voiture rouge</b> file <b id="2">vite</b>', "la |*voiture rouge| file vite"),
+        ('<b id="1">rouge</b> <b id="2">voiture</b>', "|*rouge| voiture"),
+        ('<b id="2">voiture</b> <b id="0">la</b>', "voiture la|*|"),
     ],
 )
-def test_words_keep_their_order_and_most_of_them_their_format(translation: str, runs: list[str]) -> None:
-    plain, bold = "<w:r><w:t>{}</w:t></w:r>", "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>"
-    part = f"<w:p>{plain.format('the ')}{bold.format('red')}{plain.format(' car')}</w:p>"
-    file = read_file(".docx", archive(word__document_xml=part), "fr", 10**6)
-    assert runs_of(file.rebuild([translation])) == runs
+def test_words_keep_their_order_and_most_of_them_their_format(translation: str, runs: str) -> None:
+    assert rebuilt_runs("the |*red| car", [translation]) == runs_from(runs)
 
 
 def test_a_paragraph_around_a_note_is_translated() -> None:
@@ -291,129 +314,98 @@ def test_fields_tabs_and_pictures_of_open_documents_stay(
     assert parts(file.rebuild(translations))["content.xml"] == f"<text:p>{expected}</text:p>"
 
 
-RAISED = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
-NOTE = f'{RAISED}<w:footnoteReference w:id="1"/></w:r>'
-BOLD = "<w:r><w:rPr><w:b/></w:rPr>"
-
-
 @pytest.mark.parametrize(
-    ("runs", "text", "translation", "expected"),
+    ("source", "text", "translation", "expected"),
     [
         # A hyphen is an element between two texts, in one run or in a run of its own.
-        (
-            "<w:r><w:t>well</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:noBreakHyphen/><w:t>known</w:t></w:r>",
-            "well-known",
-            "connu",
-            "<w:r><w:t>connu</w:t></w:r>",
-        ),
-        ("<w:r><w:t>won</w:t><w:softHyphen/><w:t>der</w:t></w:r>", "wonder", "x", "<w:r><w:t>x</w:t></w:r>"),
-        # The number of a note is no word.
-        (
-            f"<w:r><w:t>The garden</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t> here</w:t></w:r>",
-            '<b id="0">The garden<sup id="1">1</sup> here</b>',
-            '<b id="0">Ici le jardin<sup id="1">1</sup></b>',
-            f"<w:r><w:t>Ici le jardin</w:t></w:r>{RAISED}<w:t>1</w:t></w:r><w:r><w:t></w:t></w:r>",
-        ),
-        # Nor is the mark of a note: it does not divide a sentence, and no word crosses it.
+        ("well|*‑known", "well-known", "connu", "connu"),
+        ("won~der", "wonder", "x", "x"),
+        # The number or mark of a note is no word: it does not divide a sentence, and no word crosses it.
         *(
             (
-                f"<w:r><w:t>The garden</w:t></w:r>{RAISED}{note}</w:r><w:r><w:t> here.</w:t></w:r>",
+                f"The garden|^{note}| here.",
                 '<b id="0">The garden<sup id="1">1</sup> here.</b>',
                 '<b id="0">Le jardin<sup id="1">1</sup> ici.</b>',
-                f"<w:r><w:t>Le jardin</w:t></w:r>{RAISED}{note}</w:r>"
-                '<w:r><w:t xml:space="preserve"> ici.</w:t></w:r>',
+                f"Le jardin|^{note}| ici.",
             )
-            for note in ('<w:footnoteReference w:id="1"/>', '<w:endnoteReference w:id="1"/>')
+            for note in "1#§"
         ),
         # Words that move behind a note at the end stay before it.
         (
-            f"<w:r><w:t>a red house</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+            "a red house|^1",
             '<b id="0">a red house<sup id="1">1</sup></b>',
             '<b id="0">une maison<sup id="1">1</sup> rouge</b>',
-            f"<w:r><w:t>une maison rouge</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>",
+            "une maison rouge|^1",
         ),
         # Notes at the start stay there, and the words have the look of most of them; spaces stay at words.
         (
-            f"{NOTE}{NOTE}{BOLD}<w:t>one</w:t></w:r><w:r><w:t> house</w:t></w:r>",
+            "^#|^#|*one| house",
             '<sup id="0">1</sup><sup id="1">1</sup><b id="2">one</b><b id="3"> house</b>',
             '<b id="3">maison </b><sup id="0">1</sup><sup id="1">1</sup><b id="2">une</b>',
-            f"{NOTE}{NOTE}{BOLD}<w:t></w:t></w:r><w:r><w:t>maison une</w:t></w:r>",
+            "^#|^#|*|maison une",
         ),
         (
-            f"{NOTE}<w:r><w:t>One </w:t></w:r><w:r><w:t>dog</w:t></w:r>{NOTE}",
+            "^#|One |dog|^#",
             '<sup id="0">1</sup><b id="1">One dog<sup id="3">1</sup></b>',
             '<b id="1">Un chien<sup id="3">1</sup></b> <sup id="0">1</sup>',
-            f'{NOTE}<w:r><w:t xml:space="preserve">Un chien </w:t></w:r><w:r><w:t></w:t></w:r>{NOTE}',
+            "^#|Un chien ||^#",
         ),
-        *(
-            (
-                f"<w:r><w:t>two</w:t></w:r>{run}</w:t></w:r>",
-                f'<b id="0">two{element}',
-                f'<b id="0">deux{element}',
-                f"<w:r><w:t>deux</w:t></w:r>{run}</w:t></w:r>",
-            )
-            for run, element in (
-                (f"{RAISED}<w:t>12-345", '<sup id="1">12-345</sup></b>'),
-                (f"{RAISED}<w:t>1 &amp; 2", '</b><code id="1">1 &amp; 2</code>'),
-                ('<w:r><w:rPr baseline="-25000"/><w:t>2', '</b><sub id="1">2</sub>'),
-            )
+        ("two|^12-345", '<b id="0">two<sup id="1">12-345</sup></b>', None, "TWO|^12-345"),
+        ("two|▾2", '<b id="0">two</b><sub id="1">2</sub>', None, "TWO|▾2"),
+        ("two|^1 &amp; 2", '<b id="0">two</b><code id="1">1 &amp; 2</code>', None, "TWO|^1 &amp; 2"),
+        (
+            "CO|_2",
+            '<b id="0">CO</b><sub id="1">2</sub>',
+            '<b id="0">Le CO</b><sub id="1">2</sub>',
+            "Le CO|_2",
         ),
         # Words behind a note in a bold part are bold.
         (
-            f"{BOLD}<w:t>The dog</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>{BOLD}<w:t> is</w:t></w:r>"
-            "<w:r><w:t> my very old friend</w:t></w:r>",
+            "*The dog|^1|* is| my very old friend",
             '<b id="0">The dog<sup id="1">1</sup> is</b><b id="3"> my very old friend</b>',
             '<b id="0">Le chien<sup id="1">1</sup>est</b> <b id="3">mon ami</b>',
-            f"{BOLD}<w:t>Le chien</w:t></w:r>{RAISED}<w:t>1</w:t></w:r>{BOLD}<w:t>est</w:t></w:r>"
-            '<w:r><w:t xml:space="preserve"> mon ami</w:t></w:r>',
-        ),
-        (
-            f"<w:r><w:t>CO</w:t></w:r>{RAISED.replace('super', 'sub')}<w:t>2</w:t></w:r>",
-            '<b id="0">CO</b><sub id="1">2</sub>',
-            '<b id="0">Le CO</b><sub id="1">2</sub>',
-            f"<w:r><w:t>Le CO</w:t></w:r>{RAISED.replace('super', 'sub')}<w:t>2</w:t></w:r>",
+            "*Le chien|^1|*est| mon ami",
         ),
         # The end of a word is part of the word.
+        ("the 1|^st| day", "the 1st day", "le 1er jour", "le 1er jour|^|"),
+        # The letter of a note or formula is kept; raised and lowered words are translated.
         (
-            f"<w:r><w:t>the 1</w:t></w:r>{RAISED}<w:t>st</w:t></w:r><w:r><w:t> day</w:t></w:r>",
-            "the 1st day",
-            "le 1er jour",
-            f"<w:r><w:t>le 1er jour</w:t></w:r>{RAISED}<w:t></w:t></w:r><w:r><w:t></w:t></w:r>",
+            "a dog|^a",
+            '<b id="0">a dog<sup id="1">a</sup></b>',
+            '<b id="0">un<sup id="1">a</sup></b>',
+            "un|^a",
         ),
-        # The number of a field is kept.
-        *(
-            (
-                f"<w:r><w:t>Page</w:t></w:r>{field}3</w:t></w:r><w:r><w:t>here</w:t></w:r>",
-                '<b id="0">Page</b><code id="1">3</code><b id="2">here</b>',
-                '<b id="0">Seite</b><code id="1">3</code><b id="2">hier</b>',
-                f"<w:r><w:t>Seite</w:t></w:r>{field}3</w:t></w:r><w:r><w:t>hier</w:t></w:r>",
-            )
-            for field in (
-                '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>',
-                '<w:fldSimple w:instr="PAGE"><w:r><w:t>',
-            )
+        (
+            "x|_max",
+            '<b id="0">x</b><code id="1">max</code>',
+            '<b id="0">X</b><code id="1">max</code>',
+            "X|_max",
         ),
-        # The letter of a note or formula is not, nor are words that are raised.
-        *(
-            (
-                f"<w:r><w:t>{word}</w:t></w:r>{raised}<w:t>{mark}</w:t></w:r>",
-                f'<b id="0">{word}{inner}</b>{outer}',
-                f'<b id="0">{word.upper()}{inner}</b>{outer}',
-                f"<w:r><w:t>{word.upper()}</w:t></w:r>{raised}<w:t>{mark}</w:t></w:r>",
-            )
-            for word, raised, mark, inner, outer in [
-                ("the dog", RAISED, "a", '<sup id="1">a</sup>', ""),
-                ("x", RAISED.replace("super", "sub"), "max", "", '<code id="1">max</code>'),
-                ("see", RAISED, "the note", "", '<b id="1">the note</b>'),
-                ("see.", RAISED.replace("super", "sub"), "note", "", '<b id="1">note</b>'),
-            ]
-        ),
+        ("see|^the note", '<b id="0">see</b><b id="1">the note</b>', None, "SEE|^THE NOTE"),
+        ("see.|_note", '<b id="0">see.</b><b id="1">note</b>', None, "SEE.|_NOTE"),
     ],
 )
-def test_hyphens_and_numbers_of_notes_of_word(runs: str, text: str, translation: str, expected: str) -> None:
-    file = read_file(".docx", archive(word__document_xml=f"<w:p>{runs}</w:p>"), "fr", 10**6)
-    assert file.texts == (text,)
-    assert parts(file.rebuild([translation]))["word/document.xml"] == f"<w:p>{expected}</w:p>"
+def test_hyphens_and_numbers_of_notes_of_word(
+    source: str, text: str, translation: str | None, expected: str
+) -> None:
+    assert read_file(".docx", word_paragraph(source), "fr", 10**6).texts == (text,)
+    assert rebuilt_runs(source, [translation or shout(text)]) == runs_from(expected)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>3</w:t></w:r>',
+        '<w:fldSimple w:instr="PAGE"><w:r><w:t>3</w:t></w:r>',
+    ],
+)
+def test_the_number_of_a_field_of_word_is_kept(field: str) -> None:
+    part = f"<w:p>{runs_from('Page')}{field}{runs_from('here')}</w:p>"
+    file = read_file(".docx", archive(word__document_xml=part), "fr", 10**6)
+    assert file.texts == ('<b id="0">Page</b><code id="1">3</code><b id="2">here</b>',)
+    rebuilt = file.rebuild(['<b id="0">Seite</b><code id="1">3</code><b id="2">hier</b>'])
+    expected = part.replace("Page<", "Seite<").replace("here", "hier")
+    assert parts(rebuilt)["word/document.xml"] == expected
 
 
 def test_charts_and_diagrams_are_translated() -> None:
@@ -464,12 +456,11 @@ def test_a_byte_order_mark_hides_no_front_matter() -> None:
 
 
 def test_runs_of_one_format_are_one_run() -> None:
-    runs = ("Good", " morn", "ing", ", friend")
-    bold = "<w:rPr><w:b/></w:rPr>"
     cut = "</w:t></w:r><w:proofErr w:type='x'/><w:r w:rsidR='1'>"
+    language = "<w:rPr><w:lang w:val='en'/></w:rPr>"
     part = (
-        f"<w:p><w:r><w:t>{runs[0]}{cut}<w:rPr><w:lang w:val='en'/></w:rPr><w:t xml:space='preserve'>{runs[1]}"
-        f"{cut}<w:t>{runs[2]}{cut}{bold}<w:t>{runs[3]}</w:t></w:r></w:p>"
+        f"<w:p><w:r><w:t>Good{cut}{language}<w:t xml:space='preserve'> morn{cut}<w:t>ing"
+        f"{cut}{LOOKS['*']}<w:t>, friend</w:t></w:r></w:p>"
     )
     file = read_file(".docx", archive(word__document_xml=part), "fr", 10**6)
     assert file.texts == ('<b id="0">Good morning</b><b id="3">, friend</b>',)
