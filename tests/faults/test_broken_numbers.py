@@ -49,12 +49,11 @@ def overflowing_checkpoint(tmp_path: Path, tiny_tokenizer_folder: Path) -> Path:
 
 
 @ENGINES
-@pytest.mark.parametrize("precision", ["float32", "int8"])
 async def test_only_the_request_that_met_it_is_500(
-    overflowing_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, native: str, precision: str
+    overflowing_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, native: str
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
-    async with serving(application(overflowing_checkpoint, precision=precision, workers=1)) as client:
+    async with serving(application(overflowing_checkpoint, workers=1)) as client:
 
         async def ask(text: str | list[str], decoding: dict[str, object]) -> httpx.Response:
             body = {"q": text, "source": "en", "target": "fr", "decoding": decoding}

@@ -217,23 +217,15 @@ def test_the_embedded_checkpoint_translates_as_when_it_was_written(
     assert directions == set(model.card.pairs)
 
 
-@pytest.mark.parametrize("prefix", ["", "decoder.layers.0."])
-def test_scrambled_weights_with_the_right_checksums_are_refused(tmp_path: Path, prefix: str) -> None:
+def test_scrambled_weights_with_the_right_checksums_are_refused(tmp_path: Path) -> None:
     """The weights are finite and have the right shapes and checksums; only translating shows the fault."""
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
-    scramble(folder, prefix)
-    with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its self-test sentences"):
-        verified(folder)
-
-
-def scramble(folder: Path, prefix: str) -> None:
-    """Reverse the weights whose names begin so."""
     for file in folder.glob("*.safetensors"):
         weights = load_file(file)
-        turned = {
-            name: each.flip(0).contiguous() for name, each in weights.items() if name.startswith(prefix)
-        }
+        turned = {name: weights[name].flip(0).contiguous() for name in weights if "decoder.layers.0." in name}
         save_file(weights | turned, file)
     # Make the checksums agree with the files again.
     kept = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
     write_provenance(folder, kept)
+    with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its self-test sentences"):
+        verified(folder)
