@@ -14,7 +14,7 @@ from app.settings import Settings
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.runner import Result
 from model.translation.translator import Translator
-from tests.app.conftest import application, client_of, serving, until
+from tests.app.conftest import application, serving
 from tests.model.native_library import needs_native
 from tests.tiny import write_foreign_checkpoint
 
@@ -166,12 +166,3 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
         assert isinstance(result, list)
         assert all(result[0].token_ids[: len(shown)] == shown for shown in grown.get(job, []))
     model.loaded.close()
-
-
-async def test_a_checkpoint_that_cannot_be_loaded_is_left_in_the_lifecycle(tmp_path: Path) -> None:
-    app = application(tmp_path)
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        await until(lambda: app.state.context.lifecycle.failure is not None)
-        assert (await client.get("/readyz")).status_code == 503
-        assert (await client.get("/livez")).status_code == 200
-    assert "checkpoint" in str(app.state.context.lifecycle.failure)

@@ -167,16 +167,6 @@ def full() -> Service:
 
 
 @pytest.mark.anyio
-async def test_a_permit_is_released_with_the_answer() -> None:
-    service = Service()
-    wire = service.wire()
-    for _ in range(5):
-        await wire.send(request())
-    assert wire.statuses == [200] * 5
-    assert service.gate.num_requests == 0
-
-
-@pytest.mark.anyio
 async def test_work_is_refused_by_a_full_gate_and_the_connection_lives() -> None:
     service = Service()
     permits = service.fill()

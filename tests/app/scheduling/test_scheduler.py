@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from app.backend import Model
-from app.errors import DeadlinePassedError, DrainingError, QueueFullError
+from app.errors import DeadlinePassedError, QueueFullError
 from app.scheduling.scheduler import PendingRequest, Scheduler
 from app.telemetry.metrics import Metrics
 from model.decode_request import DecodeOptions, DecodeRequest, Hypothesis
@@ -263,22 +263,6 @@ async def test_a_request_that_can_never_fit_gets_the_limit(backend: DoubleBacken
             await scheduler.submit(sentences(backend, "a b c d"), soon())
 
 
-async def test_draining_answers_queued_requests_and_takes_no_more(backend: DoubleBackend) -> None:
-    async with scheduling(backend) as scheduler:
-        held = await hold(scheduler, backend)
-        waiting = asyncio.create_task(scheduler.submit(sentences(backend, "waiting"), soon()))
-        await until(lambda: sample(scheduler, "queue_depth") == 1)
-        draining = asyncio.create_task(scheduler.drain(5))
-        await asyncio.sleep(0)
-        with pytest.raises(DrainingError):
-            await scheduler.submit(sentences(backend, "new"), soon())
-        assert not draining.done()
-        backend.gate.set()
-        await draining
-        assert await held
-        assert await waiting
-
-
 class Watcher:
     """Records its calls."""
 
@@ -307,20 +291,6 @@ async def test_a_listener_sees_each_sentence_grow_and_never_shrink(backend: Doub
 
 
 # Several engines, and many clients at once
-
-
-async def test_two_workers_share_one_queue() -> None:
-    backend = DoubleBackend(workers=2)
-    backend.gate.clear()  # the second worker finds its half, however late it starts
-    engines = [backend.engines["tiny", worker] for worker in (0, 1)]
-    async with scheduling(backend) as scheduler:
-        asked = sentences(backend, *[f"w{i} x y" for i in range(8)])
-        task = asyncio.create_task(scheduler.submit(asked, soon()))
-        await until(lambda: sum(engine.widest for engine in engines) == 8)
-        backend.gate.set()
-        results = await task
-    assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
-    assert [engine.widest for engine in engines] == [4, 4]
 
 
 async def test_checkpoints_take_turns() -> None:
