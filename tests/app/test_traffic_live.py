@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
 from tests.app.remote import Live, failed_start, running, wait_for
+from tests.app.test_equivalence_pivot import altered
 from tests.app.traffic import Traffic
 from tests.embedded import EMBEDDED, NAME, WEIGHTS
 
@@ -19,13 +19,7 @@ WATCHING: dict[str, Any] = {"real": True, "DRAGOMAN_WATCH_SECONDS": "0.25"}
 
 def put(folder: Path, version: str, source: Path = EMBEDDED, name: str = NAME) -> Path:
     """A checkpoint of this version, appearing whole in the place of what was there."""
-    whole = shutil.copytree(source, folder.with_name(f".{folder.name}.{version}"))
-    config = read_json(whole / "config.json")
-    config["card"].update(name=name, version=version)  # type: ignore[attr-defined]
-    (whole / "config.json").write_text(json.dumps(config))
-    write_provenance(
-        whole, {key: value for key, value in read_json(whole / PROVENANCE).items() if key != "files"}
-    )
+    whole = altered(source, folder.with_name(f".{folder.name}.{version}"), name=name, version=version)
     if folder.exists():
         shutil.rmtree(folder)
     return whole.rename(folder)
