@@ -134,12 +134,12 @@ def test_slow_clients_do_not_delay_others(impatient: Live) -> None:
 def test_a_slow_but_steady_upload_is_served(impatient: Live) -> None:
     """It lasts longer than a client that says nothing is borne."""
     body = json.dumps({"q": ["one two"] * 200, "source": "en", "target": "fr", "api_key": "k" * 500}).encode()
-    padded = body + b" " * 100_000
+    padded = body + b" " * 200_000
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(padded))
-        for place in range(0, len(padded), 5_000):
-            connection.sendall(padded[place : place + 5_000])
+        for place in range(0, len(padded), 10_000):
+            connection.sendall(padded[place : place + 10_000])
             time.sleep(0.1)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
 
