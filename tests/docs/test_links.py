@@ -1,4 +1,4 @@
-"""Every link of the documents leads to a file of the repository, and to a heading in it."""
+"""Every link of the documents leads to a file of the repository, and the index to every page."""
 
 import re
 from functools import cache
@@ -33,3 +33,12 @@ def anchors(page: Path) -> set[str]:
     """Names that GitHub gives the page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert (ROOT / "README.md").stat().st_size <= 9_000
+
+
+def test_the_index_leads_to_every_page() -> None:
+    linked = {link.partition("#")[0] for link in links(ROOT / "docs/index.md")}
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - linked == {"index.md"}

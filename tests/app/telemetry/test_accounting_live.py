@@ -151,3 +151,17 @@ def balanced_end(live: Live) -> dict[str, int]:
     ended: dict[str, int] = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
     assert ended["accepted"] == ended["answered"] + ended["refused"] + ended["abandoned"]
     return ended
+
+
+def test_probes_and_metrics_answer_while_the_service_is_full(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_MAX_REQUESTS="1") as live:
+        client = Client(live, WHOLE)
+        wait_until_in_flight(live, 1)
+        assert live.translate()[0] == 503
+        assert json.loads(live.get("livez"))
+        assert json.loads(live.get("readyz"))
+        assert "dragoman_requests_in_flight 2.0" in live.get("metrics")
+        gate.touch()
+        client.join(60)
+    assert client.status == 200
