@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import ConfigError
@@ -87,15 +87,13 @@ def test_equal_scores_do_not_differ() -> None:
 @pytest.mark.parametrize("seed", ["0", "7"])
 def test_the_seed_decides_and_is_in_the_signature(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     texts = damaged(0.2, 3), damaged(0.2, 4)
-    default, _ = bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=100)
+    default, _ = bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=20)
     monkeypatch.setenv("SACREBLEU_SEED", seed)
-    once, again = (
-        bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=100) for _ in range(2)
-    )
+    once, again = (bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=20) for _ in range(2))
     assert once == again
     assert once[0]["bleu"].mean != default["bleu"].mean
-    assert f"bs:100|seed:{seed}" in once[0]["bleu"].signature
-    alone, _ = bootstrap(texts[0], [REFERENCES], "en", resamples=100)
+    assert f"bs:20|seed:{seed}" in once[0]["bleu"].signature
+    alone, _ = bootstrap(texts[0], [REFERENCES], "en", resamples=20)
     assert alone["bleu"].mean == pytest.approx(once[0]["bleu"].mean)
 
 
@@ -141,6 +139,7 @@ def test_the_bleu_of_a_sentence_is_that_by_hand(
     assert sentence_bleu(translation, reference, max_order=max_order) == pytest.approx(score)
 
 
+@settings(max_examples=50)
 @given(WORDS, WORDS)
 def test_it_is_a_share_and_1_only_for_equal_sentences_of_up_to_two_words(left: str, right: str) -> None:
     score = sentence_bleu(left, right)

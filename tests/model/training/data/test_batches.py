@@ -58,11 +58,14 @@ def test_every_pair_is_in_one_batch_within_budget(
     assert max(map(len, plan)) <= (max_sentences or count)
 
 
-@pytest.mark.parametrize("max_tokens", [1024, 2048, 4096])
-def test_little_is_padding(max_tokens: int) -> None:
+@pytest.mark.parametrize("max_tokens", [1024, 4096])
+def test_little_is_padding_and_long_batches_are_among_short_ones(max_tokens: int) -> None:
     plan = plan_epoch(SOURCES, TARGETS, EVEN, BatchConfig(max_tokens=max_tokens), [0, 0])
     positions = sum(len(batch) * (SOURCES[batch].max() + TARGETS[batch].max()) for batch in plan)
     assert 0.95 < (SOURCES.sum() + TARGETS.sum()) / positions < 1
+    longest = np.array([SOURCES[batch].max() for batch in plan])
+    halves = np.array_split(longest, 2)
+    assert abs(halves[0].mean() - halves[1].mean()) < 0.2 * longest.mean()
 
 
 def test_same_seed_gives_the_same_batches_and_another_epoch_others() -> None:
@@ -130,21 +133,31 @@ def taken(batches: BatchStream, number: int) -> list[tuple[object, ...]]:
     return [content(batch) for batch in islice(batches, number)]
 
 
+def epoch_of(dataset: PairDataset) -> list[Batch]:
+    with closing(stream(dataset)) as batches:
+        return list(islice(batches, batches.num_batches()))
+
+
 def rows(ids: Tensor) -> list[list[int]]:
     return [[token for token in row if token != PAD] for row in ids.tolist()]
 
 
 def test_targets_are_shifted_by_one_and_padded(dataset: PairDataset) -> None:
-    with closing(stream(dataset)) as batches:
-        for batch in islice(batches, batches.num_batches()):
-            assert batch.labels_NT.dtype == batch.source_NS.dtype == torch.int64
-            assert batch.decoder_input_NT.shape == batch.labels_NT.shape
-            for fed, said in zip(rows(batch.decoder_input_NT), rows(batch.labels_NT), strict=True):
-                assert fed == [BOS, *said[:-1]]
-                assert said.index(EOS) == len(said) - 1
-            assert torch.equal(batch.decoder_input_NT == PAD, batch.labels_NT == PAD)
-            assert batch.num_target_tokens == int((batch.labels_NT != PAD).sum())
-            assert batch.num_source_tokens == int((batch.source_NS != PAD).sum())
+    for batch in epoch_of(dataset):
+        assert batch.labels_NT.dtype == batch.source_NS.dtype == torch.int64
+        assert batch.decoder_input_NT.shape == batch.labels_NT.shape
+        for fed, said in zip(rows(batch.decoder_input_NT), rows(batch.labels_NT), strict=True):
+            assert fed == [BOS, *said[:-1]]
+            assert said.index(EOS) == len(said) - 1
+        assert torch.equal(batch.decoder_input_NT == PAD, batch.labels_NT == PAD)
+        assert batch.num_target_tokens == int((batch.labels_NT != PAD).sum())
+        assert batch.num_source_tokens == int((batch.source_NS != PAD).sum())
+
+
+def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
+    epoch = epoch_of(dataset)
+    assert sorted(pair for batch in epoch for pair in pairs_of(batch)) == stored_pairs(dataset)
+    assert [(batch.epoch, batch.index) for batch in epoch] == [(0, index) for index in range(len(epoch))]
 
 
 def test_sizes_of_buckets_are_few_and_at_most_an_eighth_larger() -> None:
@@ -220,15 +233,6 @@ def test_a_gpu_gets_every_pair_in_padded_batches_within_the_budget(
     assert sorted(seen) == stored_pairs(dataset)
 
 
-def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
-    with closing(stream(dataset)) as batches:
-        epoch = list(islice(batches, batches.num_batches()))
-        following = next(batches)
-    assert sorted(pair for batch in epoch for pair in pairs_of(batch)) == stored_pairs(dataset)
-    assert [batch.index for batch in epoch] == list(range(len(epoch)))
-    assert (following.epoch, following.index) == (1, 0)
-
-
 @pytest.mark.parametrize(("max_tokens", "width"), [(35, 17), (36, 18)])
 def test_a_long_pair_alone_is_padded_where_the_budget_has_room(max_tokens: int, width: int) -> None:
     ids = torch.ones(1, 17, dtype=torch.int64)
@@ -278,16 +282,6 @@ def test_resumed_goes_on_as_if_uninterrupted(dataset: PairDataset, prefetch: int
     assert taken(after, 12) == uninterrupted[done:]
 
 
-def test_position_can_be_set_back_on_a_running_stream(dataset: PairDataset) -> None:
-    with closing(stream(dataset)) as batches:
-        first = taken(batches, 2)
-        state = batches.state_dict()
-        following = taken(batches, 5)
-        batches.load_state_dict(state)
-        assert taken(batches, 5) == following
-        assert following[0] != first[0]
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -302,7 +296,7 @@ def test_resuming_in_another_order_is_refused(dataset: PairDataset, other: dict[
         stream(dataset, **other).load_state_dict(state)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 7])
+@pytest.mark.parametrize("world_size", [2, 7])
 def test_processes_share_what_one_alone_would_see(dataset: PairDataset, world_size: int) -> None:
     """Over the end of an epoch too, which no number of processes here divides."""
     number = stream(dataset).num_batches() + 5
@@ -320,13 +314,6 @@ def test_neighbours_go_to_different_processes(dataset: PairDataset) -> None:
     batches = stream(dataset, rank=1, world_size=3)
     mine = [not batch.is_remote for batch in islice(batches, batches.num_batches())]
     assert all(sum(mine[start : start + 3]) == 1 for start in range(len(mine) - 2))
-
-
-def test_another_number_of_processes_goes_on_at_the_same_place(dataset: PairDataset) -> None:
-    alone, shared = stream(dataset), stream(dataset, rank=0, world_size=2)
-    taken(alone, 4)
-    shared.load_state_dict(alone.state_dict())
-    assert content(next(shared)) == content(next(alone))
 
 
 def test_bad_budget_and_rank_are_refused_by_name(dataset: PairDataset) -> None:
@@ -404,10 +391,3 @@ def test_threads_end_with_their_stream(dataset: PairDataset) -> None:
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
-
-
-def test_long_and_short_batches_are_mixed() -> None:
-    plan = plan_epoch(SOURCES, TARGETS, EVEN, BatchConfig(max_tokens=2048), [0, 0])
-    longest = np.array([SOURCES[batch].max() for batch in plan])
-    halves = np.array_split(longest, 2)
-    assert abs(halves[0].mean() - halves[1].mean()) < 0.2 * longest.mean()

@@ -20,15 +20,8 @@ PAIRS = [([THE, HOUSE], [DAS, HAUS]), ([THE, BOOK], [DAS, BUCH]), ([A, BOOK], [E
 VOCAB = 8
 NOUNS = {"dog": "Hund", "cat": "Katze", "house": "Haus", "Boston": "Boston"}
 VERBS = {"sees": "sieht", "finds": "findet", "likes": "mag"}
-HAN = {
-    "Hund": "狗",
-    "Katze": "猫",
-    "Haus": "房子",
-    "sieht": "看",
-    "findet": "找到",
-    "mag": "喜欢",
-    "Boston": "城",
-}
+GERMAN = ("Hund", "Katze", "Haus", "sieht", "findet", "mag", "Boston")
+HAN = dict(zip(GERMAN, ("狗", "猫", "房子", "看", "找到", "喜欢", "城"), strict=True))
 WHICH = {"this": "dies", "every": "jedes"}
 WORD_PAIRS = [
     SentencePair(f"Somebody {verb} {which} {noun}.", f"Jemand {VERBS[verb]} {WHICH[which]} {NOUNS[noun]}.")
@@ -63,10 +56,9 @@ def as_dict(lexicon: Lexicon) -> dict[tuple[int, int], float]:
     return dict(zip(keys, lexicon.probabilities.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("pairs", [PAIRS, [*PAIRS, ([A], [EIN]), ([THE, BOOK, THE], [DAS, DAS])]])
-def test_it_is_model_1(pairs: list[tuple[list[int], list[int]]]) -> None:
-    slow = slow_model_1(pairs)
-    assert as_dict(learned(pairs)) == pytest.approx(slow)
+def test_it_is_model_1() -> None:
+    pairs = [*PAIRS, ([A], [EIN]), ([THE, BOOK, THE], [DAS, DAS])]
+    assert as_dict(learned(pairs)) == pytest.approx(slow_model_1(pairs))
 
 
 def test_what_is_not_wanted_leaves_room_for_the_next_best() -> None:

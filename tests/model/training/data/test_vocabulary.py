@@ -204,13 +204,6 @@ def test_reused_special_ids_are_the_models_own(tmp_path: Path) -> None:
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (3, 0, 1, 2)
 
 
-def test_frequent_words_are_kept(tmp_path: Path) -> None:
-    pairs = [("once", "einmal"), ("einmal", "once"), *[("again", "wieder"), ("wieder", "again")] * 2]
-    tokenizer = trained(tmp_path, pairs, ["de"], kind="word", size=20, minimum_frequency=2)
-    words = tokenizer.pieces(range(4, tokenizer.target_vocab_size))
-    assert sorted(words) == ["▁again", "▁wieder"]
-
-
 def test_word_vocabulary_keeps_the_most_frequent_of_size(tmp_path: Path) -> None:
     assert trained(tmp_path, kind="word", size=9).source_vocab_size == 9
 

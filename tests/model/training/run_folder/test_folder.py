@@ -113,16 +113,6 @@ def test_a_refused_run_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     assert folder.exists()
 
 
-def test_events_come_back_in_order_and_by_kind(tmp_path: Path) -> None:
-    log = RunLog(RunFolder(tmp_path))
-    log.record("update", 1, {"loss": 2.5})
-    log.record("validation", 1, {"text": "né"})
-    log.record("update", 2, {"loss": 2.0})
-    assert [event["loss"] for event in log.events("update")] == [2.5, 2.0]
-    assert [event["kind"] for event in log.events()] == ["update", "validation", "update"]
-    assert log.events("validation") == [{"kind": "validation", "step": 1, "text": "né"}]
-
-
 @pytest.mark.parametrize(
     ("step", "validated_step", "kept"),
     [

@@ -32,13 +32,6 @@ def save(folder: Path, step: int, size: int = 10) -> None:
     save_run_state(folder / "state", step, tensors, {"data": {"epoch": 2, "text": "né"}})
 
 
-def test_a_new_state_takes_the_old_ones_place(tmp_path: Path) -> None:
-    for step in (1, 2):
-        save(tmp_path, step)
-    assert load_run_state(tmp_path / "state")[0] == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["state"]
-
-
 def test_a_full_disk_leaves_the_last_good_state_and_says_so(tmp_path: Path) -> None:
     save(tmp_path, 1)
     with largest_file(50_000), pytest.raises(TrainingError) as caught:

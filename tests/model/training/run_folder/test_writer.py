@@ -33,22 +33,13 @@ def fill(folder: Path, scores: list[float | None], keep_best: int) -> tuple[dict
 @pytest.mark.parametrize(
     ("scores", "keep_best", "kept", "kept_scores"),
     [
-        (
-            [10.0, 30.0, 20.0, 5.0],
-            2,
-            {"last": 4, "best": 2, "step-00000002": 2, "step-00000003": 3},
-            {2: 30.0, 3: 20.0},
-        ),
-        ([10.0, 5.0], 0, {"last": 2, "best": 1}, {}),
+        ([10, 30, 20, 5], 2, {"last": 4, "best": 2, "step-00000002": 2, "step-00000003": 3}, {2: 30, 3: 20}),
+        ([10, 5], 0, {"last": 2, "best": 1}, {}),
         ([None, None], 3, {"last": 2}, {}),
     ],
 )
 def test_last_best_and_the_n_best_are_kept(
-    tmp_path: Path,
-    scores: list[float | None],
-    keep_best: int,
-    kept: dict[str, int],
-    kept_scores: dict[int, float],
+    tmp_path: Path, scores: list[float | None], keep_best: int, kept: dict[str, int], kept_scores: object
 ) -> None:
     assert fill(tmp_path, scores, keep_best) == (kept, kept_scores)
 
@@ -57,13 +48,10 @@ def test_data_is_named_by_its_checksum(tmp_path: Path) -> None:
     config = tiny_run(tmp_path)
     (described,) = describe_data(config.corpora)
     content = (tmp_path / "train.tsv").read_bytes()
+    checksum = hashlib.sha256(content).hexdigest()
     assert described["languages"] == ["en", "fr"]
     assert described["files"] == [
-        {
-            "name": f"{tmp_path.name}/train.tsv",
-            "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
+        {"name": f"{tmp_path.name}/train.tsv", "bytes": len(content), "sha256": checksum}
     ]
 
 

@@ -301,14 +301,15 @@ def test_a_rate_is_the_expected_number_of_copies(kind: str) -> None:
 
 
 def test_the_same_pairs_have_the_same_copies() -> None:
-    assert copies(EVERYTHING) == copies(EVERYTHING)
-    assert copies(EVERYTHING) != copies(dataclasses.replace(EVERYTHING, seed=1))
+    some = PAIRS[:100]
+    assert copies(EVERYTHING, some) == copies(EVERYTHING, some)
+    assert copies(EVERYTHING, some) != copies(dataclasses.replace(EVERYTHING, seed=1), some)
 
 
 def test_copies_of_a_pair_do_not_depend_on_its_place() -> None:
     """Copies of the kinds `joined` and `punctuated`, which hold neighbours, are left out."""
     alone = dataclasses.replace(EVERYTHING, joined=0.0, punctuated=0.0)
-    assert Counter(copies(alone)) == Counter(copies(alone, PAIRS[::-1]))
+    assert Counter(copies(alone, PAIRS[:100])) == Counter(copies(alone, PAIRS[99::-1]))
 
 
 def test_no_copy_is_its_pair() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.text.tokenizer import Tokenizer
@@ -50,6 +50,7 @@ def test_merges_of_a_bpe_model_are_undone_from_the_last() -> None:
     assert shares(BPE, "bc") == {"b|c": 1.0}
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=8), st.floats(-9, -1), max_size=60))
 def test_every_cut_spells_its_piece(scores: dict[str, float]) -> None:
     for pieces in (

@@ -2,7 +2,7 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.text.normalisation import clean
@@ -11,6 +11,7 @@ from model.training.data.augmentation.synthetic_entities import ANYTHING, FIGURE
 from model.training.data.corpus import SentencePair
 
 SEEDS = st.integers(0, 2**32)
+FEW = settings(max_examples=30)
 NEIGHBOURS = [SentencePair("The winter is cold.", "Der Winter ist kalt.")]
 
 
@@ -21,6 +22,7 @@ def carried(pair: SentencePair, languages: tuple[str, str], seed: int) -> Senten
 
 
 @pytest.mark.parametrize("invention", dict.fromkeys((*ANYTHING, *FIGURES, *THINGS)))
+@FEW
 @given(seed=SEEDS)
 def test_a_thing_is_one_line_that_cleaning_leaves_as_it_is(invention: MakeEntity, seed: int) -> None:
     thing = invention(Random(seed))
@@ -47,6 +49,7 @@ def test_names_are_of_many_kinds() -> None:
     ],
 )
 @pytest.mark.parametrize("shared", ["Boston", "Ångström", "37", "10:30"])
+@FEW
 @given(seed=SEEDS)
 def test_what_both_sides_share_becomes_the_same_other_thing(
     pair: SentencePair, languages: tuple[str, str], shared: str, seed: int
@@ -60,6 +63,7 @@ def test_what_both_sides_share_becomes_the_same_other_thing(
     assert len({match[1] for match in found if match}) == 1
 
 
+@FEW
 @given(seed=SEEDS)
 def test_a_name_in_another_script_is_replaced_by_one_to_carry_over(seed: int) -> None:
     made = carried(SentencePair("Tom is here.", "汤姆在这里。"), ("en", "zh"), seed)
@@ -79,6 +83,7 @@ def test_a_name_in_another_script_is_replaced_by_one_to_carry_over(seed: int) ->
         (SentencePair("你为什么迟到？", "Why are you late?"), ("zh", "en")),
     ],
 )
+@FEW
 @given(seed=SEEDS)
 def test_beside_a_sentence_the_thing_stands_in_the_same_place(
     pair: SentencePair, languages: tuple[str, str], seed: int
