@@ -1,5 +1,6 @@
 """The page in a real browser: Debian's Chromium, driven by Playwright."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -121,7 +122,7 @@ def shared_page(browser: Browser, watch: Watch) -> Page:
 
 @pytest.fixture
 def page(shared_page: Page, service: Live, no_errors: None) -> Page:
-    """The page, once it knows the languages, without what another test has stored and rerouted."""
+    """The page, once it has loaded all, without what another test has stored and rerouted."""
     shared_page.unroute_all(behavior="ignoreErrors")
     shared_page.emulate_media(color_scheme="null")
     shared_page.set_viewport_size({"width": 1280, "height": 720})
@@ -129,5 +130,5 @@ def page(shared_page: Page, service: Live, no_errors: None) -> Page:
     shared_page.goto(service.url + "livez")
     shared_page.evaluate("localStorage.clear()")
     shared_page.goto(service.url)
-    expect(shared_page.locator("#target option")).not_to_have_count(0)
+    expect(shared_page.locator("#file")).to_have_attribute("accept", re.compile("txt"))
     return shared_page

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.app.remote import Live
 from tests.app.web.conftest import Open
+from tests.app.web.test_page import write
 
 CONTROLS = ("source", "swap", "target", "translate", "clear", "copy", "link")
 SIZES: dict[str, ViewportSize] = {
@@ -29,7 +30,7 @@ def test_nothing_keeps_anybody_out(page: Page, scheme: Literal["light", "dark"],
     page.reload()
     expect(page.locator("#target option")).not_to_have_count(0)
     assert violations(page) == []
-    page.locator("#text").fill("Good morning. Where is the station?\n\nThank you.")
+    write(page, "Good morning. Where is the station?\n\nThank you.")
     expect(page.locator("#translation")).to_have_text("GOOD MORNING. WHERE IS THE STATION?\n\nTHANK YOU.")
     page.locator("#access summary").click()
     assert violations(page) == []
@@ -43,7 +44,7 @@ def test_nothing_keeps_anybody_out(page: Page, scheme: Literal["light", "dark"],
 def assert_controls_stay_in_view(page: Page, width: int, height: int) -> None:
     """They stand beside a long text."""
     page.route("**/translate", lambda route: route.fulfill(json={"translatedText": "WORD " * 2000}))
-    page.locator("#text").fill("word " * 2000)
+    write(page, "word " * 2000)
     expect(page.locator("#translation")).to_have_text("WORD " * 2000)
     expect(page.locator("#count")).to_contain_text("10000 / ")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -78,7 +79,7 @@ def test_everything_works_by_keyboard(page: Page) -> None:
 def test_screen_readers_are_told_the_language_and_the_progress(page: Page) -> None:
     page.locator("#source").select_option("en")
     page.locator("#target").select_option("de")
-    page.locator("#text").fill("one two")
+    write(page, "one two")
     expect(page.locator("#translation")).to_have_text("ONE TWO")
     expect(page.locator("#translation")).to_have_attribute("lang", "de")
     expect(page.locator("#form")).to_have_attribute("aria-busy", "false")
@@ -100,7 +101,7 @@ def test_it_speaks_the_language_of_the_browser(
     page = open_page(locale=locale)
     expect(page.locator("html")).to_have_attribute("lang", language)
     expect(page.locator("#translate")).to_have_text(translate)
-    page.locator("#text").fill("Where is the station, please?")
+    write(page, "Where is the station, please?")
     expect(page.locator("#status")).to_contain_text(detected)
 
 

@@ -45,7 +45,9 @@ def choose(page: Page, source: str, target: str) -> None:
 
 
 def write(page: Page, text: str) -> None:
+    """Write a text, and ask for its translation without a pause."""
     page.locator("#text").fill(text)
+    page.locator("#text").press("Control+Enter")
 
 
 def expect_translation(page: Page, text: str | re.Pattern[str]) -> None:
