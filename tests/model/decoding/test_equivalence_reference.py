@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.decode_request import STOPS, DecodeRequest, Phrase
@@ -15,12 +14,11 @@ from model.decoding.factory import torch_engine
 from model.decoding.sentence import length_bounds
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
-from model.network.transformer import Transformer
 from tests.model.decoding.arrivals import watch_rows
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder, missing
-from tests.model.native_library import native_engine, native_library, needs_native
+from tests.model.native_library import native_engine, native_library
 from tests.model.tiny_networks import FAMILY_FEATURES, T5, tiny_network
 
 OPTIONS: list[dict[str, object]] = [
@@ -189,40 +187,6 @@ option_sets = st.fixed_dictionaries(
 )
 spellings = st.lists(st.integers(4, VOCAB - 1), min_size=1, max_size=3).map(tuple)
 phrases = st.lists(st.lists(spellings, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple)
-NETWORK, RECURRENT = lively_network(7), lively_network(7, decoder_memory="ssru")
-REFERENCES = {network: ReferenceDecoder(network) for network in (NETWORK, RECURRENT)}
-
-
-@pytest.mark.parametrize(
-    ("engine", "network"),
-    [
-        (torch_engine, NETWORK),
-        (torch_engine, RECURRENT),
-        pytest.param(native_engine, NETWORK, marks=needs_native),
-    ],
-)
-@settings(max_examples=15)
-@given(
-    all_options=st.lists(option_sets, min_size=1, max_size=4),
-    prefix=st.lists(st.integers(4, VOCAB - 1), max_size=2),
-    required=st.lists(phrases, min_size=4, max_size=4),
-)
-def test_any_options_equal_the_slow_reference(
-    engine: NewEngine,
-    network: Transformer,
-    all_options: list[dict[str, object]],
-    prefix: list[int],
-    required: list[tuple[Phrase, ...]],
-) -> None:
-    requests = [
-        dataclasses.replace(request(source, prefix=prefix, **options), phrases=phrases, word_parts=WORD_PARTS)
-        for source, options, phrases in zip(sentences(4, 2, 6, 3), all_options, required, strict=False)
-    ]
-    for asked, result in zip(requests, engine(network).decode(requests), strict=True):
-        if expected := REFERENCES[network].decode(asked):
-            assert_same(result, expected)
-        else:
-            assert isinstance(result, DecodingError)
 
 
 def test_alignment_is_the_cross_attention_of_each_token_where_it_is_asked_for(new_engine: NewEngine) -> None:

@@ -1,5 +1,6 @@
 """What every runner promises: when sentences may join and leave, when a run ends, what a prefix is."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,30 +14,30 @@ from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Progress, Runner
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
+from model.network.transformer import Transformer
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
-from tests.model.decoding.networks import EOS, lively_network, request, sentences
+from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.decoding.test_equivalence_reference import option_sets
+from tests.model.decoding.test_equivalence_reference import WORD_PARTS, option_sets, phrases
 from tests.model.native_library import native_network, needs_native
 
-NETWORK = lively_network(7)
+NETWORK, RECURRENT = lively_network(7), lively_network(7, decoder_memory="ssru")
 REFERENCE = ReferenceDecoder(NETWORK)
 UNTIL_ONE_FINISHES = 1000
-NewRunner = Callable[[int], Runner]
+NewRunner = Callable[..., Runner]
 
 
-def torch_runner(max_kv_slots: int) -> Runner:
-    return TorchRunner(NETWORK, max_rows=64, max_kv_slots=max_kv_slots)
+def torch_runner(max_kv_slots: int, network: Transformer = NETWORK) -> Runner:
+    return TorchRunner(network, max_rows=64, max_kv_slots=max_kv_slots)
 
 
 def static_runner(max_kv_slots: int) -> Runner:
     return StaticRunner(NETWORK, "cpu", max_rows=64, max_kv_slots=max_kv_slots, widths=(1, 2), capacity=256)
 
 
-def native_runner(max_kv_slots: int) -> Runner:
-    network = native_network(NETWORK)
-    return NativeRunner(network, max_rows=64, max_kv_slots=max_kv_slots)
+def native_runner(max_kv_slots: int, network: Transformer = NETWORK) -> Runner:
+    return NativeRunner(native_network(network), max_rows=64, max_kv_slots=max_kv_slots)
 
 
 NATIVE = pytest.param(native_runner, marks=needs_native)
@@ -47,29 +48,39 @@ def admitted(*requests: DecodeRequest) -> list[Sentence]:
     return [Sentence.admit(asked, NETWORK.config) for asked in requests]
 
 
-@pytest.mark.parametrize("new_runner", [torch_runner, NATIVE])  # test_static_runner has its own
-@settings(max_examples=15)
+@st.composite
+def requests(draw: st.DrawFn) -> DecodeRequest:
+    """A request with any options, and sometimes a given prefix and required phrases."""
+    (source,) = sentences(draw(st.integers(1, 9)), seed=draw(st.integers(0, 5)))
+    prefix, required = draw(st.lists(st.integers(4, VOCAB - 1), max_size=2)), draw(phrases)
+    asked = request(source, prefix=prefix, **draw(option_sets))
+    return dataclasses.replace(asked, phrases=required, word_parts=WORD_PARTS if required else b"")
+
+
+# test_static_runner has a test of its own.
+@pytest.mark.parametrize("network", [NETWORK, RECURRENT], ids=["attention", "recurrent"])
+@pytest.mark.parametrize("new_runner", [torch_runner, NATIVE])
+@settings(max_examples=20)
 @given(
-    asked=st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=6),
+    asked=st.lists(st.tuples(requests(), st.integers(0, 8)), min_size=2, max_size=6),
     cancelled=st.lists(st.integers(0, 5), max_size=2),
     cancelled_at=st.integers(1, 8),
 )
 def test_a_sentence_equals_the_slow_reference_whenever_it_joins_and_whatever_else_runs(
+    network: Transformer,
     new_runner: NewRunner,
-    asked: list[tuple[dict[str, object], int, int]],
+    asked: list[tuple[DecodeRequest, int]],
     cancelled: list[int],
     cancelled_at: int,
 ) -> None:
-    arrivals: dict[int, list[DecodeRequest]] = {}
-    for i, (options, when, length) in enumerate(asked):
-        source = sentences(length, seed=i)[0]
-        arrivals.setdefault(when, []).append(request(source, **{**options, "max_length": 9}))
-    in_order = [asked for when in sorted(arrivals) for asked in arrivals[when]]
-    results, prefixes = run_through(new_runner(512), NETWORK.config, arrivals, {cancelled_at: cancelled})
+    in_order = [one for one, _ in sorted(asked, key=lambda pair: pair[1])]
+    arrivals = {when: [one for one, each in asked if each == when] for _, when in asked}
+    runner = new_runner(1024, network)
+    results, prefixes = run_through(runner, network.config, arrivals, {cancelled_at: cancelled})
     for asked_for, result, seen in zip(in_order, results, prefixes, strict=True):
         if result is None:
             continue
-        expected = REFERENCE.decode(asked_for)
+        expected = ReferenceDecoder(network).decode(asked_for)
         if expected:
             assert_same(result, expected)
             assert_stable(expected[0].token_ids, seen)
