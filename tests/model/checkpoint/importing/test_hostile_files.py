@@ -15,6 +15,7 @@ from model.checkpoint.importing.importer import import_model
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.checkpoint.importing.refusals import refused
 
+Copy = Callable[[str], Path]
 FAMILIES = {"marian": folders.marian, "m2m": folders.m2m, "t5": folders.t5}
 
 
@@ -25,6 +26,12 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         made[name] = tmp_path_factory.mktemp(name) / "opus-mt-en-fr"
         family(made[name])
     return made
+
+
+@pytest.fixture
+def copy_of(originals: dict[str, Path], tmp_path: Path) -> Copy:
+    """Makes a copy of a family's folder, which a test may damage."""
+    return lambda family: shutil.copytree(originals[family], tmp_path / "opus-mt-en-fr")
 
 
 def changed(path: Path, **values: object) -> None:
@@ -55,10 +62,8 @@ CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("corruption", CORRUPTIONS)
 @pytest.mark.parametrize(("family", "name"), NAMES)
-def test_a_corrupt_file(
-    originals: dict[str, Path], tmp_path: Path, family: str, name: str, corruption: str
-) -> None:
-    folder = shutil.copytree(originals[family], tmp_path / "opus-mt-en-fr")
+def test_a_corrupt_file(copy_of: Copy, family: str, name: str, corruption: str) -> None:
+    folder = copy_of(family)
     (folder / name).write_bytes(CORRUPTIONS[corruption]((folder / name).read_bytes()))
     refused(folder, name)
 
@@ -127,9 +132,9 @@ def test_the_tokenizer_of_another_family(tmp_path: Path, family: str, needed: st
     ],
 )
 def test_a_configuration_that_cannot_be_computed(
-    originals: dict[str, Path], tmp_path: Path, family: str, field: str, value: object
+    copy_of: Copy, family: str, field: str, value: object
 ) -> None:
-    folder = shutil.copytree(originals[family], tmp_path / "opus-mt-en-fr")
+    folder = copy_of(family)
     changed(folder / "config.json", **{field: value})
     message = refused(folder)
     assert re.search(rf"`(num_)?{field}`|tensor|`num_heads`|`vocab_size`|decoder_attention_heads", message), (
@@ -154,27 +159,23 @@ def test_a_configuration_that_cannot_be_computed(
         ("forced_decoder_ids", [[1, 2]]),
     ],
 )
-def test_a_search_that_cannot_be_made(
-    originals: dict[str, Path], tmp_path: Path, field: str, value: object
-) -> None:
-    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+def test_a_search_that_cannot_be_made(copy_of: Copy, field: str, value: object) -> None:
+    folder = copy_of("marian")
     changed(folder / "generation_config.json", **{field: value})
     refused(folder, {"num_beams": "beam"}.get(field, f"`{field}`"))
 
 
-def test_an_unexpected_error_of_a_reader_is_one_line(
-    originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_of_a_reader_is_one_line(copy_of: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise KeyError("line\nbreak")
 
-    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+    folder = copy_of("marian")
     monkeypatch.setattr("model.checkpoint.importing.formats.hugging_face_folder.read", fail)
     refused(folder, f"{folder} cannot be read as a Hugging Face folder: KeyError: ")
 
 
-def test_parts_of_different_models(originals: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+def test_parts_of_different_models(originals: dict[str, Path], copy_of: Copy) -> None:
+    folder = copy_of("marian")
     shutil.copyfile(originals["m2m"] / "model.safetensors", folder / "model.safetensors")
     refused(folder, "vocab_size")
     shutil.copyfile(originals["t5"] / "model.safetensors", folder / "model.safetensors")
@@ -184,23 +185,23 @@ def test_parts_of_different_models(originals: dict[str, Path], tmp_path: Path) -
 @pytest.mark.parametrize(
     "weight_map", [None, {}, {"a": "../evil.safetensors"}, {"a": 1}, {"a": "b.safetensors"}]
 )
-def test_an_index_of_weights(originals: dict[str, Path], tmp_path: Path, weight_map: object) -> None:
-    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+def test_an_index_of_weights(copy_of: Copy, weight_map: object) -> None:
+    folder = copy_of("marian")
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     refused(folder)
 
 
-def test_numbers_that_are_not_finite(originals: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+def test_numbers_that_are_not_finite(copy_of: Copy) -> None:
+    folder = copy_of("marian")
     tensors = load_file(folder / "model.safetensors")
     tensors["model.encoder.layers.0.fc1.bias"][3] = float("nan")
     save_file(tensors, folder / "model.safetensors")
     refused(folder, f"the weights of {folder}: tensor 'encoder.layers.0.feed_forward.input.bias' holds NaN")
 
 
-def test_a_pickle_of_tensors_gives_the_same_checkpoint(originals: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(originals["m2m"], tmp_path / "opus-mt-en-fr")
+def test_a_pickle_of_tensors_gives_the_same_checkpoint(copy_of: Copy, tmp_path: Path) -> None:
+    folder = copy_of("m2m")
     import_model(folder, tmp_path / "one")
     tensors = load_file(folder / "model.safetensors")
     tied = {"lm_head.weight": tensors["model.shared.weight"], "model.encoder.version": torch.ones(1)}
