@@ -64,15 +64,21 @@ def tiny_card(**overrides: object) -> ModelCard:
 def train_checkpoint(folder: Path, tokenizer_folder: Path, phrases: Pairs, steps: int = 120) -> None:
     """Teach a network the phrases by heart and write its checkpoint folder."""
     tokenizer = Tokenizer.load(tokenizer_folder)
-    config = tiny_config(tokenizer)
-    network = learn(Transformer(config), tokenizer, phrases, steps)
+    network = learn(Transformer(tiny_config(tokenizer)), tokenizer, phrases, steps)
+    save_network(
+        folder, network, tokenizer_folder, provenance={"data": ["phrases of the tests"], "steps": steps}
+    )
+
+
+def save_network(folder: Path, network: Transformer, tokenizer_folder: Path, **others: object) -> None:
+    """Write a checkpoint folder with a tiny card; `others` are arguments of `save_checkpoint`."""
+    values = {"card": tiny_card(), "provenance": {}, **others}
     save_checkpoint(
         folder,
-        config=config,
+        config=network.config,
         weights=network.state_dict(),
-        card=tiny_card(),
         tokenizer_folder=tokenizer_folder,
-        provenance={"data": ["phrases of the tests"], "steps": steps},
+        **values,  # type: ignore[arg-type]
     )
 
 
@@ -100,14 +106,7 @@ def write_foreign_checkpoint(folder: Path) -> None:
             network = Transformer(config)
             network.apply(_redraw)
         pairs = tuple((source, target) for source in tags for target in tags if source != target)
-        save_checkpoint(
-            folder,
-            config=config,
-            weights=network.state_dict(),
-            card=tiny_card(pairs=pairs),
-            tokenizer_folder=tokenizer,
-            provenance={},
-        )
+        save_network(folder, network, tokenizer, card=tiny_card(pairs=pairs))
 
 
 def learn(network: Transformer, tokenizer: Tokenizer, phrases: Pairs, steps: int) -> Transformer:

@@ -15,12 +15,11 @@ from safetensors.torch import load_file, save_file
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import read_config, write_provenance
 from model.checkpoint.weights import StorageType
-from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from tests.model.test_files import largest_file
-from tests.tiny import tiny_card, tiny_config, train_tokenizer
+from tests.tiny import save_network, tiny_card, tiny_config, train_tokenizer
 
 
 def resign(folder: Path) -> None:
@@ -33,18 +32,6 @@ def edit_config(folder: Path, section: str, **values: object) -> None:
     content[section] = content.get(section, {}) | values
     (folder / "config.json").write_text(json.dumps(content))
     resign(folder)
-
-
-def save(folder: Path, config: TransformerConfig, network: Transformer, tokenizer_folder: Path) -> Checkpoint:
-    save_checkpoint(
-        folder,
-        config=config,
-        weights=network.state_dict(),
-        card=tiny_card(name="round-trip"),
-        tokenizer_folder=tokenizer_folder,
-        provenance={"steps": 7},
-    )
-    return load_checkpoint(folder)
 
 
 def save_again(folder: Path, checkpoint: Checkpoint, storage: StorageType | None = None) -> None:
@@ -65,7 +52,9 @@ def test_what_is_written_is_read_back_with_tied_tensors_stored_once(
 ) -> None:
     config = tiny_config(Tokenizer.load(tiny_tokenizer_folder), tie=tie)
     network = Transformer(config).eval()
-    checkpoint = save(tmp_path / "model", config, network, tiny_tokenizer_folder)
+    described = {"card": tiny_card(name="round-trip"), "provenance": {"steps": 7}}
+    save_network(tmp_path / "model", network, tiny_tokenizer_folder, **described)
+    checkpoint = load_checkpoint(tmp_path / "model")
     assert (checkpoint.config, checkpoint.card) == (config, tiny_card(name="round-trip"))
     assert checkpoint.provenance["steps"] == 7
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -10,7 +10,7 @@ from typing import cast, get_args
 
 import pytest
 
-from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.weights import StorageType
 from model.decode_request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from model.decoding.factory import (
@@ -29,7 +29,7 @@ from model.native.binding import ENVIRONMENT
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from tests.model.native_library import needs_native
-from tests.tiny import tiny_card, tiny_config
+from tests.tiny import save_network, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +70,7 @@ def test_int8_computes_the_same_from_int8_storage(
     network = Transformer(tiny_config(Tokenizer.load(tiny_tokenizer_folder), tie=tie))
     results, storages = [], get_args(StorageType)
     for storage in (storages[0], storages[-1]):
-        save_checkpoint(
-            tmp_path / "model",
-            config=network.config,
-            weights=network.state_dict(),
-            card=tiny_card(),
-            tokenizer_folder=tiny_tokenizer_folder,
-            provenance={},
-            storage=storage,
-        )
+        save_network(tmp_path / "model", network, tiny_tokenizer_folder, storage=storage)
         engine = engine_factory(load_checkpoint(tmp_path / "model"), device="cpu", precision="int8").make()
         options = DecodeOptions(beam_size=3, max_length=20)
         requests = [DecodeRequest((10 + start, 20, 30 + start, 3), options) for start in range(6)]
@@ -118,14 +110,7 @@ def test_loading_takes_little_more_memory_than_the_packed_weights(
     tiny_tokenizer_folder: Path, tmp_path: Path
 ) -> None:
     wide = tiny_config(Tokenizer.load(tiny_tokenizer_folder), model_dim=512, num_heads=8, ffn_dim=2048)
-    save_checkpoint(
-        tmp_path / "model",
-        config=wide,
-        weights=Transformer(wide).state_dict(),
-        card=tiny_card(),
-        tokenizer_folder=tiny_tokenizer_folder,
-        provenance={},
-    )
+    save_network(tmp_path / "model", Transformer(wide), tiny_tokenizer_folder)
     for precision in ("float32", "int8"):
         command = [sys.executable, "-c", _PEAK_OF_LOADING, str(tmp_path / "model"), precision]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint.folder import save_checkpoint
 from model.decoding.native_runner import NativeNetwork
 from model.errors import NativeError
 from model.native.binding import Library
@@ -27,7 +26,7 @@ from tests.model.native_library import (
 )
 from tests.model.tiny_networks import T5, tiny_config, tiny_network
 from tests.model.weights_holder import answering_holder, wait_until
-from tests.tiny import tiny_card
+from tests.tiny import save_network
 from tests.tiny import tiny_config as text_config
 
 ROOT = Path(__file__).parents[3]
@@ -216,14 +215,7 @@ def start(
 ) -> Iterator[Callable[[], Process]]:
     """Starts a process, which loads a network of more than one huge page; all are killed at the end."""
     config = text_config(Tokenizer.load(tiny_tokenizer_folder), model_dim=256, num_heads=8, ffn_dim=1024)
-    save_checkpoint(
-        tmp_path / "model",
-        config=config,
-        weights=Transformer(config).state_dict(),
-        card=tiny_card(),
-        tokenizer_folder=tiny_tokenizer_folder,
-        provenance={},
-    )
+    save_network(tmp_path / "model", Transformer(config), tiny_tokenizer_folder)
     processes: list[Process] = []
 
     def start() -> Process:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.exporting.export import export_checkpoint
-from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.decode_request import DecodeOptions, DecodeRequest
 from model.decoding.factory import torch_factory
 from model.network.transformer import Transformer
 from tests.conftest import PHRASES
 from tests.model.tiny_networks import randomised
+from tests.tiny import save_network
 
 GREEDY = DecodeOptions(strategy="greedy", max_length=20)
 
@@ -33,14 +34,7 @@ def own(request: pytest.FixtureRequest, tiny_checkpoint: Path, tmp_path: Path) -
         config = replace(checkpoint.config, norm_position="post", final_norm=False, output_bias=True)
         tokenizer = shutil.copytree(checkpoint.folder, tmp_path / "tokenizer")
         replace(checkpoint.tokenizer.settings, space_after_marks=True).save(tokenizer)
-        save_checkpoint(
-            tmp_path / "own",
-            config=config,
-            weights=randomised(Transformer(config)).state_dict(),
-            card=checkpoint.card,
-            tokenizer_folder=tokenizer,
-            provenance={},
-        )
+        save_network(tmp_path / "own", randomised(Transformer(config)), tokenizer, card=checkpoint.card)
         checkpoint = load_checkpoint(tmp_path / "own")
     return request.param, checkpoint
 

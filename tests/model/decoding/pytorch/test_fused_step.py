@@ -63,8 +63,8 @@ def test_constraints_of_a_greedy_sentence() -> None:
 
 def test_options_of_a_beam() -> None:
     """Stop rules and length penalties are part of the comparison in `model.decoding.pytorch.kernel_check`."""
-    kinds: list[dict[str, object]] = [{"min_length": 4, "num_hypotheses": 3}, {"suppress_ids": (5, 6)}]
-    asked = [request(s, beam_size=4, max_length=5, **k) for k, s in zip(kinds, sentences(3, 6), strict=True)]
+    kinds: list[dict[str, object]] = [{"min_length": 3, "num_hypotheses": 3}, {"suppress_ids": (5, 6)}]
+    asked = [request(s, beam_size=4, max_length=4, **k) for k, s in zip(kinds, sentences(3, 6), strict=True)]
     require_same(
         static, lively_network(7, num_decoder_layers=1), {step: [one] for step, one in enumerate(asked)}
     )
