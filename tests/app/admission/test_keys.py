@@ -80,6 +80,18 @@ def test_a_settled_file_is_not_read_again_until_it_changes(
         ring.identify("one")
 
 
+def test_uses_are_counted_for_owners_of_keys(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{line_of('alice', 'one')}\n{line_of('bob', 'two')}\n")
+    ring = KeyRing(path)
+    for owner in ("alice", "alice", "bob", "carol", "address:::1"):
+        ring.count(owner)
+    assert ring.uses == {"alice": 2, "bob": 1}
+    path.write_text(line_of("alice", "three"))
+    assert ring.identify("three") == "alice"
+    assert ring.uses == {"alice": 2}
+
+
 def test_a_broken_file_is_logged_once_and_so_is_its_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
