@@ -3,9 +3,9 @@
 import json
 import signal
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.app.double import write_keys
@@ -32,14 +32,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def ask(service: Live, path: str = "/translate", key: str = KEY, **fields: object) -> tuple[int, str]:
-    body = json.dumps({"q": TEXT, "source": "en", "target": "fr"} | fields)
-    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
-    try:
-        connection.request("POST", path, body, JSON | {"Authorization": f"Bearer {key}"})
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
+    body = {"q": TEXT, "source": "en", "target": "fr"} | fields
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = httpx.post(service.url.rstrip("/") + path, json=body, headers=headers, timeout=60)
+    return answer.status_code, answer.text
 
 
 def ask_in_query(service: Live, key: str) -> tuple[int, str]:

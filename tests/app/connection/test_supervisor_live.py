@@ -1,15 +1,15 @@
 """Several real processes on one port: how they share it, and what the end of one of them costs."""
 
-import json
 import os
 import shutil
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPConnection
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from tests.app.lifecycle.test_shutdown_live import Clients, end
 from tests.app.remote import (
@@ -230,37 +230,20 @@ def wait_until_gone(live: Live, *pids: int) -> None:
 
 def test_files_and_counts_of_one_process_are_known_to_the_others(tmp_path: Path) -> None:
     with running_two(tmp_path) as live, ExitStack() as open_until_the_end:
-        clients = list[HTTPConnection]()
+        clients = list[httpx.Client]()
         while not clients or not all(connections_of(pid, live.port) for pid in live.processes()):
-            clients.append(HTTPConnection("127.0.0.1", live.port, timeout=60))
-            open_until_the_end.enter_context(closing(clients[-1]))
-            clients[-1].request("GET", "/livez")
-            assert clients[-1].getresponse().read()
+            clients.append(open_until_the_end.enter_context(httpx.Client(base_url=live.url, timeout=60)))
+            assert clients[-1].get("/livez").is_success
         # The last one was the first that another process accepted.
         first, second = clients[0], clients[-1]
-        document = json.loads(send_file(first, "/v2/document", target_lang="FR", source_lang="EN"))
-        name, key = document["document_id"], {"document_key": document["document_key"]}
-        wait_for(lambda: json.loads(send(second, f"/v2/document/{name}", key))["status"] == "done")
-        assert send(second, f"/v2/document/{name}/result", key) == b"ONE TWO"
-        assert json.loads(send(first, f"/v2/document/{name}/result", key))["code"] == "not_found"
-        url = json.loads(send_file(first, "/translate_file", source="en", target="fr"))["translatedFileUrl"]
-        second.request("GET", "/download_file/" + url.rpartition("/")[2])
-        assert second.getresponse().read() == b"ONE TWO"
-        second.request("GET", "/v2/usage")
-        assert json.loads(second.getresponse().read())["character_count"] == len("one two")
-
-
-def send_file(client: HTTPConnection, path: str, **fields: str) -> bytes:
-    """The answer to a form with a text file."""
-    parts = [
-        f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{fields[name]}\r\n' for name in fields
-    ]
-    head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\none two\r\n--x--\r\n'
-    body = ("".join(parts) + head).encode()
-    client.request("POST", path, body, {"Content-Type": "multipart/form-data; boundary=x"})
-    return client.getresponse().read()
-
-
-def send(client: HTTPConnection, path: str, fields: dict[str, str]) -> bytes:
-    client.request("POST", path, json.dumps(fields), {"Content-Type": "application/json"})
-    return client.getresponse().read()
+        file = {"file": ("a.txt", b"one two")}
+        form = {"target_lang": "FR", "source_lang": "EN"}
+        document = first.post("/v2/document", files=file, data=form).json()
+        path, key = f"/v2/document/{document['document_id']}", {"document_key": document["document_key"]}
+        wait_for(lambda: second.post(path, json=key).json()["status"] == "done")
+        assert second.post(f"{path}/result", json=key).content == b"ONE TWO"
+        assert first.post(f"{path}/result", json=key).json()["code"] == "not_found"
+        answer = first.post("/translate_file", files=file, data={"source": "en", "target": "fr"}).json()
+        name = answer["translatedFileUrl"].rpartition("/")[2]
+        assert second.get(f"/download_file/{name}").content == b"ONE TWO"
+        assert second.get("/v2/usage").json()["character_count"] == len("one two")
