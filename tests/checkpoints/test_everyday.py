@@ -12,7 +12,6 @@ from model.translation.quality_checks import diagnose
 from model.translation.result import Translation
 from model.translation.translator import Translator
 from tests.checkpoints.everyday import Input, served_inputs
-from tests.embedded import EMBEDDED
 
 INPUTS = served_inputs()
 ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
@@ -29,9 +28,8 @@ def typed_in_capitals(asked: Input) -> bool:
 
 
 @pytest.fixture(scope="module")
-def answers() -> Answers:
+def answers(translator: Translator) -> Answers:
     """What the checkpoint makes of every input, as the service and the command line would."""
-    translator = Translator.load(EMBEDDED, device="cpu")
     found: Answers = {}
     for pair in dict.fromkeys(each.pair for each in INPUTS):
         found |= translations(translator, pair, [each for each in INPUTS if each.pair == pair])
@@ -171,8 +169,7 @@ TAGGED = (
 )
 
 
-def test_tags_do_not_change_the_wording() -> None:
-    translator = Translator.load(EMBEDDED, device="cpu")
+def test_tags_do_not_change_the_wording(translator: Translator) -> None:
     tag = re.compile("<[^>]*>")
     found = []
     for source, target, text in TAGGED:

@@ -34,8 +34,7 @@ SENTENCES = [
 ]
 
 
-def test_the_terms_of_a_glossary_are_in_the_translations() -> None:
-    translator = Translator.load(EMBEDDED, device="cpu")
+def test_the_terms_of_a_glossary_are_in_the_translations(translator: Translator) -> None:
     plain = translator.translate(SENTENCES, source="en", target="fr")
     bound = translator.translate(SENTENCES, source="en", target="fr", glossary=TERMS)
     for source, translation in zip(SENTENCES, bound, strict=True):
@@ -60,16 +59,16 @@ def test_the_terms_of_a_glossary_are_in_the_translations() -> None:
         ("The dog sees the cat, and the cat sees the dog.", {"dog": "toutou", "cat": "minou"}),
     ],
 )
-def test_a_term_is_in_the_translation_as_often_as_in_the_sentence(text: str, entries: dict[str, str]) -> None:
-    translator = Translator.load(EMBEDDED, device="cpu")
+def test_a_term_is_in_the_translation_as_often_as_in_the_sentence(
+    translator: Translator, text: str, entries: dict[str, str]
+) -> None:
     translation = translator.translate(text, source="en", target="fr", glossary=entries)
     for term, target in entries.items():
         assert translation.lower().count(target) >= text.count(term)
     assert translation.missing_terms == ()
 
 
-def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
-    translator = Translator.load(EMBEDDED, device="cpu")
+def test_alternatives_have_a_term_within_the_sentence_and_once(translator: Translator) -> None:
     sentences = [each for each in SENTENCES if re.search("boiler|hall|wine", each)]
     options = with_alternatives(translator.card.decoding, 3)
     for translation in translator.translate(
@@ -85,7 +84,7 @@ def test_alternatives_have_a_term_within_the_sentence_and_once() -> None:
 @needs_native
 @pytest.mark.parametrize(("options", "most"), [({"strategy": "greedy"}, 3), ({"beam_size": 4}, 1.5)])
 def test_terms_that_the_network_places_cost_few_rows(options: dict[str, object], most: float) -> None:
-    translator = Translator.load(EMBEDDED, device="cpu")
+    translator = Translator.load(EMBEDDED, device="cpu")  # whose engine is watched
     counts = []
     for glossary in (None, Glossary(TERMS)):
         read = {"tokenizer": translator.tokenizer, "card": translator.card, "pair": ("en", "fr")}
@@ -101,9 +100,10 @@ def test_terms_that_the_network_places_cost_few_rows(options: dict[str, object],
     assert counts[0] < counts[1] < most * counts[0]
 
 
-def test_terms_beyond_the_number_that_is_decoded_are_told_where_they_are_missing() -> None:
+def test_terms_beyond_the_number_that_is_decoded_are_told_where_they_are_missing(
+    translator: Translator,
+) -> None:
     words = [f"zq{letter}" for letter in "abcdefghijklmnopqrstuv"]
-    translator = Translator.load(EMBEDDED, device="cpu")
     glossary = {word: f"xv{word}w" for word in words}
     translation = translator.translate(", ".join(words), source="en", target="fr", glossary=glossary)
     (sentence,) = translation.sentences

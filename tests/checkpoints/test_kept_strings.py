@@ -3,7 +3,6 @@
 import pytest
 
 from model.translation.translator import Translator
-from tests.embedded import EMBEDDED
 
 STRINGS = {
     "addresses": ("https://example.org/a_(b)?c=d&e", "www.example.com", "example.co.uk/de", "a@ex-ample.de"),
@@ -31,11 +30,6 @@ TEXTS = {
     "es": ("{} es muy importante.", "Mi hermano me envió {} y {} ayer.", "No entiendo {}"),
     "zh": ("{}很重要。", "我哥哥昨天给我发了{}和{}。", "我不明白{}"),
 }
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(EMBEDDED, device="cpu")
 
 
 PAIRS = [pair for other in ("fr", "de", "es", "zh") for pair in (("en", other), (other, "en"))]

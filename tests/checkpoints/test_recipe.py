@@ -62,16 +62,6 @@ def test_everything_that_is_written_lies_in_one_folder() -> None:
     assert [path for path in written if not path.is_relative_to(WORK)] == []
 
 
-def test_a_language_pair_is_drawn_by_its_size_to_the_power_of_a_third() -> None:
-    sizes = {"fr": 145_737, "de": 151_526, "es": 104_765, "zh": 25_246}
-    weights = {
-        corpus.target_language: corpus.weight for corpus in FIRST.corpora if "/tatoeba-" in corpus.path
-    }
-    assert weights == {
-        code: round((max(sizes.values()) / size) ** (2 / 3), 1) for code, size in sizes.items()
-    }
-
-
 def test_its_checkpoint_in_int8_has_less_than_30_megabytes() -> None:
     size = FIRST.vocabulary.size
     shapes = parameter_shapes(FIRST.network.transformer(source_vocab_size=size, target_vocab_size=size))

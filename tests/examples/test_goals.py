@@ -21,7 +21,7 @@ batches.max_tokens = 800
 network = {model_dim = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1, ffn_dim = 16}
 schedule.warmup_steps = 2
 validation = {every = 3, max_sentences = 4, samples = 0}
-run = {max_steps = 6, log_every = 1, precision = "float32", device = "cpu", plots = false}
+run = {max_steps = 3, log_every = 1, precision = "float32", device = "cpu", plots = false}
 decoding.max_length = 5
 """
 

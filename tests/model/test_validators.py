@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -24,38 +25,31 @@ def test_what_holds_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "message"),
+    ("check", "arguments", "value", "requirement"),
     [
-        (lambda: require(False, "tie", "none", 7), "`tie` must be none, but is 7 instead"),
-        (
-            lambda: require(False, "tie", "given by name", None),
-            "`tie` must be given by name, but is None instead",
-        ),
-        (lambda: require_given(False, "tie"), "`tie` must be given, but is missing"),
-        (lambda: require_choice("tie", "x", ("a", "b")), "`tie` must be one of a, b, but is 'x' instead"),
-        (lambda: require_choice("tie", ["a"], ("a", "b")), "`tie` must be one of a, b, but is ['a'] instead"),
-        (lambda: require_flag("bias", 1), "`bias` must be true or false, but is 1 instead"),
-        (lambda: require_integer("depth", 0, 1), "`depth` must be an integer at least 1, but is 0 instead"),
-        (lambda: require_integer("id", 9, 0, 8), "`id` must be an integer between 0 and 8, but is 9 instead"),
-        (
-            lambda: require_number("p", 2, 0, 1),
-            "`p` must be a number at least 0 and at most 1, but is 2 instead",
-        ),
-        (
-            lambda: require_number("p", 1, 0, 1, open_maximum=True),
-            "`p` must be a number at least 0 and below 1, but is 1 instead",
-        ),
-        (lambda: require_number("p", -1, 0), "`p` must be a number at least 0, but is -1 instead"),
-        (
-            lambda: require_number("p", 0, 0, open_minimum=True),
-            "`p` must be a number above 0, but is 0 instead",
-        ),
+        (lambda field, value: require(False, field, "none", value), (), 7, "none"),
+        (require_choice, (("a", "b"),), "x", "one of a, b"),
+        (require_choice, (("a", "b"),), ["a"], "one of a, b"),
+        (require_flag, (), 1, "true or false"),
+        (require_integer, (1,), 0, "an integer at least 1"),
+        (require_integer, (0, 8), 9, "an integer between 0 and 8"),
+        (require_number, (0,), -1, "a number at least 0"),
+        (require_number, (0, 1), 2, "a number at least 0 and at most 1"),
+        (partial(require_number, open_maximum=True), (0, 1), 1, "a number at least 0 and below 1"),
+        (partial(require_number, open_minimum=True), (0,), 0, "a number above 0"),
     ],
 )
-def test_the_message_names_field_requirement_and_value(check: Callable[[], None], message: str) -> None:
+def test_the_message_names_field_requirement_and_value(
+    check: Callable[..., None], arguments: tuple[object, ...], value: object, requirement: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        check()
-    assert str(caught.value) == message
+        check("tie", value, *arguments)
+    assert str(caught.value) == f"`tie` must be {requirement}, but is {value!r} instead"
+
+
+def test_a_missing_value_is_told_from_none() -> None:
+    with pytest.raises(ConfigError, match=r"^`tie` must be given, but is missing$"):
+        require_given(False, "tie")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
