@@ -12,6 +12,7 @@ from model.errors import TokenizerError, UnsupportedLanguageError
 from model.text.normalisation import without_controls
 from model.text.piece_models import SentencePieceModel
 from model.text.tokenizer import Tokenizer, TokenizerSettings, write_tokenizer
+from tests.model.sentencepieces import pieces_of
 
 TrainModel = Callable[..., bytes]
 TAGS = {"fr": "fra_Latn", "en": "eng_Latn"}
@@ -24,16 +25,10 @@ def plain_model(train_model: TrainModel) -> bytes:
     return train_model(pad_id=-1, unk_id=0, bos_id=1, eos_id=2, control_symbols=[], byte_fallback=False)
 
 
-def own_pieces(model: bytes, folder: Path) -> list[str]:
-    (folder / "any.model").write_bytes(model)
-    loaded = SentencePieceModel(folder / "any.model", special_ids={"pad": 0, "bos": 0})
-    return loaded.pieces(range(loaded.size))
-
-
 @pytest.fixture
 def fairseq(plain_model: bytes, tmp_path: Path) -> Tokenizer:
     """Ids as in fairseq: four special ids, then the model's pieces, then languages."""
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *own_pieces(plain_model, tmp_path)[3:], *TAGS.values()]
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(plain_model)[3:], *TAGS.values()]
     settings = TokenizerSettings(
         tags=TAGS,
         special_ids=SPECIALS,
@@ -50,7 +45,7 @@ def fairseq(plain_model: bytes, tmp_path: Path) -> Tokenizer:
 
 
 def test_ids_are_those_of_the_vocabulary(fairseq: Tokenizer, plain_model: bytes, tmp_path: Path) -> None:
-    own = SentencePieceModel(tmp_path / "any.model", special_ids={"pad": 0, "bos": 0})
+    own = SentencePieceModel(tmp_path / "tokenizer.model", special_ids={"pad": 0, "bos": 0})
     ids = fairseq.encode(TEXT, source_language="en", target_language="fr")
     assert ids[0] == fairseq.language_tags["en"]
     assert ids[1:-1] == [3 if id_ == 0 else id_ + 1 for id_ in own.encode(TEXT)]
@@ -90,7 +85,7 @@ def test_any_text_can_be_encoded_and_any_ids_decoded(
 
 
 def test_special_ids_may_follow_those_of_the_model(plain_model: bytes, tmp_path: Path) -> None:
-    size = len(own_pieces(plain_model, tmp_path))
+    size = len(pieces_of(plain_model))
     special_ids = {"bos": size, "pad": size + 1}
     settings = TokenizerSettings(special_ids=special_ids, prepare="none")
     write_tokenizer(tmp_path, settings, models={"tokenizer.model": plain_model})
@@ -108,7 +103,8 @@ def test_two_models_share_one_vocabulary(train_model: TrainModel, tmp_path: Path
     options = {"pad_id": -1, "bos_id": -1, "control_symbols": [], "byte_fallback": False, "vocab_size": 60}
     source = train_model(("the cat sleeps on the mat",), **options)
     target = train_model(("le garçon dort là",), **options)
-    both = own_pieces(target, tmp_path) + own_pieces(source, tmp_path)
+    (tmp_path / "any.model").write_bytes(source)
+    both = pieces_of(target) + pieces_of(source)
     pieces = [*dict.fromkeys(["</s>", "<unk>", ">>fra<<", *both]), "<pad>"]
     settings = TokenizerSettings(
         tags={"fr": ">>fra<<"},

@@ -10,7 +10,7 @@ import pytest
 
 from model.errors import ConfigError, InputError
 from model.translation import corpus_translation as corpora
-from model.translation.corpus_translation import Corpus, CorpusJob, translate_corpus
+from model.translation.corpus_translation import Corpus, CorpusJob, Shard, translate_corpus
 from model.translation.lines import LineForm, line_end, read_lines
 from model.translation.result import Translation
 
@@ -79,6 +79,10 @@ def job(**fields: object) -> CapitalsJob:
     return CapitalsJob(checkpoint="none", pair=("en", "fr"), **fields)  # type: ignore[arg-type]
 
 
+def record(corpus: Corpus, shard: Shard) -> None:
+    corpus.record(shard, job().translate(shard, CapitalsTranslator()))  # type: ignore[arg-type]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     found = (path for path in folder.rglob("*") if path.is_file() and ".parts" not in path.parts)
     return {str(path.relative_to(folder)): path.read_bytes() for path in found if path.name != "report.json"}
@@ -116,7 +120,7 @@ def test_a_shard_that_is_translated_twice_is_written_once(source: Path, tmp_path
     corpus = Corpus(str(source), str(tmp_path / "out"))
     shards = list(corpus.shards("a.txt"))
     for shard in [*shards[::-1], *shards]:
-        corpus.record(shard, job().translate(shard, CapitalsTranslator()))  # type: ignore[arg-type]
+        record(corpus, shard)
     assert corpus.finish("a.txt").lines == 9
     assert (tmp_path / "out/a.txt").read_text() == (source / "a.txt").read_text().upper()
 
@@ -125,7 +129,7 @@ def test_a_file_with_a_missing_part_is_not_finished(source: Path, tmp_path: Path
     corpus = Corpus(str(source), str(tmp_path / "out"))
     first, _, *others = corpus.shards("a.txt")
     for shard in (first, *others):
-        corpus.record(shard, job().translate(shard, CapitalsTranslator()))  # type: ignore[arg-type]
+        record(corpus, shard)
     with pytest.raises(FileNotFoundError):
         corpus.finish("a.txt")
     assert not (tmp_path / "out/a.txt").exists()
@@ -144,7 +148,7 @@ def test_an_output_of_another_job_is_refused(source: Path, tmp_path: Path) -> No
 def test_a_file_that_changed_meanwhile_is_refused(source: Path, tmp_path: Path) -> None:
     corpus = Corpus(str(source), str(tmp_path / "out"))
     shard = next(corpus.shards("a.txt"))
-    corpus.record(shard, job().translate(shard, CapitalsTranslator()))  # type: ignore[arg-type]
+    record(corpus, shard)
     (source / "a.txt").write_text("other\n")
     with pytest.raises(InputError, match=r"a\.txt has changed"):
         list(corpus.shards("a.txt"))
