@@ -74,6 +74,17 @@ async def test_a_signal_may_interrupt_the_arrival_of_a_request(monkeypatch: pyte
     assert (lifecycle.in_flight, lifecycle.unfinished) == (0, 0)
 
 
+@pytest.mark.anyio
+async def test_all_requests_can_be_cancelled() -> None:
+    lifecycle = Lifecycle()
+    task = asyncio.create_task(answer(lifecycle, asyncio.Event()))
+    await asyncio.sleep(0)
+    lifecycle.cancel_requests()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lifecycle.in_flight == 0
+
+
 # Shutdown
 
 
@@ -136,3 +147,13 @@ def test_after_drain_seconds_requests_in_flight_are_rejected(shutdown: Shutdown,
     assert lifecycle.calls == ["work", "rest"]
     lifecycle.now += 1
     assert shutdown.is_over()
+
+
+def test_a_forwarded_signal_counts_once(shutdown: Shutdown, lifecycle: Watched) -> None:
+    lifecycle.count = 1
+    shutdown.request()
+    lifecycle.now += 0.05
+    shutdown.request()
+    lifecycle.now += 1
+    assert not shutdown.is_over()
+    assert not shutdown.is_urgent

@@ -293,6 +293,20 @@ async def test_a_listener_sees_each_sentence_grow_and_never_shrink(backend: Doub
 # Several engines, and many clients at once
 
 
+async def test_two_workers_share_one_queue() -> None:
+    backend = DoubleBackend(workers=2)
+    backend.gate.clear()  # the second worker finds its half, however late it starts
+    engines = [backend.engines["tiny", worker] for worker in (0, 1)]
+    async with scheduling(backend) as scheduler:
+        asked = sentences(backend, *[f"w{i} x y" for i in range(8)])
+        task = asyncio.create_task(scheduler.submit(asked, soon()))
+        await until(lambda: sum(engine.widest for engine in engines) == 8)
+        backend.gate.set()
+        results = await task
+    assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
+    assert [engine.widest for engine in engines] == [4, 4]
+
+
 async def test_checkpoints_take_turns() -> None:
     backend = DoubleBackend(("one", (("en", "fr"),)), ("two", (("fr", "en"),)))
     backend.seconds = 0.002
