@@ -51,6 +51,14 @@ def run_through(
     return [results.get(s) for s in sentences], [agreed.get(s, []) for s in sentences]
 
 
+def finish(runner: Runner) -> dict[Sentence, Result]:
+    """The results of what runs."""
+    results: dict[Sentence, Result] = {}
+    while (progress := runner.advance(Interrupt(), 1000)).steps:
+        results.update(progress.finished)
+    return results
+
+
 def watch_rows(engine: DecodingEngine) -> list[int]:
     """A list to which each step of an engine adds its number of rows from now on."""
     rows: list[int] = []

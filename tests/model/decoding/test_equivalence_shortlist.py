@@ -18,6 +18,7 @@ from model.decoding.sentence import Sentence
 from model.native.binding import Library
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
+from tests.model.decoding.arrivals import finish
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens
@@ -61,9 +62,7 @@ def reference_results() -> list[list[Hypothesis]]:
 
 def decode(runner: Runner, sentences: Sequence[Sentence]) -> list[Result]:
     runner.admit(sentences)
-    results: dict[Sentence, Result] = {}
-    while len(results) < len(sentences):
-        results.update(runner.advance(Interrupt(), 1000).finished)
+    results = finish(runner)
     return [results[sentence] for sentence in sentences]
 
 
@@ -126,8 +125,7 @@ def test_a_vocabulary_that_is_mostly_not_wanted_serves_many_after_one_another() 
             results.update(runner.advance(Interrupt(), 1).finished)
         while len(results) < first + 3:
             results.update(runner.advance(Interrupt(), 1).finished)
-    while len(results) < len(batch):
-        results.update(runner.advance(Interrupt(), 1).finished)
+    results |= finish(runner)
     for sentence, hypotheses in zip(batch, expected, strict=True):
         assert_same(results[sentence], hypotheses)
 

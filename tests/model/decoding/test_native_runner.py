@@ -11,18 +11,17 @@ import torch
 from model.config import TransformerConfig
 from model.decode_request import DecodeRequest
 from model.decoding.native_runner import NativeNetwork, NativeRunner, read_numbers
-from model.decoding.runner import Interrupt, Progress, Result
+from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError, NativeError
 from model.native.binding import Library
 from model.network.transformer import Transformer
+from tests.model.decoding.arrivals import finish
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import uniform
 from tests.model.decoding.test_equivalence_reference import STRATEGIES, many_requests
 from tests.model.native_library import engine_over, native_engine, native_network, needs_native
 from tests.model.tiny_networks import T5, tiny_network
-
-UNTIL_ONE_FINISHES = 1000
 
 
 def native_runner(network: Transformer, **options: object) -> NativeRunner:
@@ -34,13 +33,6 @@ def admit(runner: NativeRunner, network: Transformer, *requests: DecodeRequest) 
     joining = [Sentence.admit(asked, network.config) for asked in requests]
     runner.admit(joining)
     return joining
-
-
-def run_to_the_end(runner: NativeRunner) -> dict[Sentence, Result]:
-    results: dict[Sentence, Result] = {}
-    while (progress := runner.advance(Interrupt(), UNTIL_ONE_FINISHES)).steps:
-        results.update(progress.finished)
-    return results
 
 
 def test_among_one_token_is_none_to_draw(library: Library) -> None:
@@ -97,7 +89,7 @@ def test_reserved_and_forbidden_ids_are_never_produced_and_unknown_ones_do_no_ha
     for seed, source in enumerate(sentences(*[5] * 20)):
         options = {"strategy": "sample", "seed": seed, "temperature": 50.0, "num_hypotheses": 3}
         admit(runner, network, request(source, **options, suppress_ids=[9, VOCAB, 2**31, 2**32 + 6]))
-    for result in run_to_the_end(runner).values():
+    for result in finish(runner).values():
         produced.update(token for found in result for token in found.token_ids)
     assert produced == set(range(VOCAB)) - {PAD, BOS, EOS, 7, 8, 9}
 
@@ -173,7 +165,7 @@ def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
         admit(runner, network, request((5, 6, EOS), prefix=[5, 6], min_length=6, **options))
         rows = [runner.advance(Interrupt(), 1).steps[0].rows for _ in range(5)]
         assert rows == [1, 1, 1, 3, 3]
-        run_to_the_end(runner)
+        finish(runner)
 
 
 @pytest.fixture(scope="module")
@@ -184,14 +176,6 @@ def network() -> NativeNetwork:
 
 def admitted(config: TransformerConfig, *lengths: int, **options: object) -> list[Sentence]:
     return [Sentence.admit(request(source, **options), config) for source in sentences(*lengths)]
-
-
-def reports_of(runner: NativeRunner) -> list[Progress]:
-    """Every report until nothing runs."""
-    reports = []
-    while (progress := runner.advance(Interrupt(), UNTIL_ONE_FINISHES)).steps:
-        reports.append(progress)
-    return reports
 
 
 def test_a_sentence_never_needs_more_slots_than_it_reserves(network: NativeNetwork) -> None:
@@ -215,11 +199,11 @@ def test_sentences_that_do_not_fit_are_refused_together(network: NativeNetwork) 
         with pytest.raises(NativeError, match=words):
             runner.admit([first, second])
         assert runner.num_free_kv_slots == runner.max_kv_slots
-        assert reports_of(runner) == []
+        assert finish(runner) == {}
         runner.admit([first])
         with pytest.raises(NativeError, match=words):
             runner.admit([second])
-        assert [s for report in reports_of(runner) for s, _ in report.finished] == [first]
+        assert list(finish(runner)) == [first]
 
 
 def test_a_closed_runner_refuses_all_calls(network: NativeNetwork) -> None:

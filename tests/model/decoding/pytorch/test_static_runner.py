@@ -14,7 +14,7 @@ from model.decoding.runner import Interrupt, Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.network.transformer import Transformer
-from tests.model.decoding.arrivals import run_through
+from tests.model.decoding.arrivals import finish, run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
@@ -179,9 +179,7 @@ def test_those_that_run_do_not_wait_for_the_encoder(monkeypatch: pytest.MonkeyPa
     assert runner.stable_prefix(second) == ()
     started = [runner.advance(Interrupt(), 1).started for _ in range(7)]
     assert started == [[], [], [], [second], [], [], [third]]
-    results = {}
-    while len(results) < 3:
-        results.update(runner.advance(Interrupt(), 99).finished)
+    results = finish(runner)
     for one, sentence in zip(asked, (first, second, third), strict=True):
         assert_same(results[sentence], ReferenceDecoder(NETWORK).decode(one))
 

@@ -16,7 +16,7 @@ from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError
 from model.network.quantisation import Int8Linear
 from model.network.transformer import Transformer
-from tests.model.decoding.arrivals import run_through
+from tests.model.decoding.arrivals import finish, run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
@@ -47,9 +47,7 @@ def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
     runner.admit(arrived)
     with pytest.raises(DecodingError, match="can take 0 more"):
         runner.admit(admitted([request((4, EOS), strategy="greedy")]))
-    results = {}
-    while len(results) < 3:
-        results.update(runner.advance(Interrupt(), 99).finished)
+    results = finish(runner)
     for sentence, one in zip(arrived, asked, strict=True):
         assert_same(results[sentence], REFERENCE.decode(one))
 
