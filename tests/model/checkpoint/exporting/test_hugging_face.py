@@ -6,12 +6,11 @@ import torch
 from model.checkpoint.exporting.hugging_face import (
     check_holds,
     hugging_face_model,
-    sines_first,
     suitable_architecture,
 )
 from model.config import preset
 from model.errors import ConfigError
-from tests.model.tiny_networks import ids, tiny_config, tiny_network
+from tests.model.tiny_networks import tiny_config, tiny_network
 
 PRE = {"norm_position": "pre", "final_norm": True, "tie": "all"}
 VOCABULARIES = {"source_vocab_size": 50, "target_vocab_size": 50}
@@ -85,19 +84,3 @@ def test_what_they_cannot_hold_is_refused_by_name(
 )
 def test_the_presets_that_a_refusal_names_are_held(architecture: str, name: str) -> None:
     check_holds(architecture, preset(name, **VOCABULARIES))
-
-
-@torch.inference_mode()
-def test_the_renumbered_network_gives_the_same_logits() -> None:
-    for variant in ({}, {"embedding_norm": True, "tie": "decoder", "output_bias": True, "final_norm": True}):
-        network = tiny_network(**variant)
-        renumbered = sines_first(network)
-        assert renumbered.config.sinusoid_layout == "halves"
-        source_NS, target_NT = ids(2, 5), ids(2, 7, seed=4)
-        expected = network(source_NS, target_NT)
-        torch.testing.assert_close(renumbered(source_NS, target_NT), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_what_has_its_sines_first_is_left_alone() -> None:
-    network = tiny_network(sinusoid_layout="halves")
-    assert sines_first(network) is network
