@@ -78,12 +78,6 @@ def test_more_capacity_than_learned_positions_is_refused_at_the_start() -> None:
         begun(network, capacity=7)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_pool_has_the_networks_precision(dtype: torch.dtype) -> None:
-    state = begun(tiny_network().to(dtype))
-    assert {layer.tensors[0].dtype for layer in state.pool.layers} == {dtype}
-
-
 @pytest.mark.parametrize("rows", [1, 8])
 @torch.inference_mode()
 def test_many_rows_in_half_precision_step_as_one_does(rows: int) -> None:

@@ -147,13 +147,12 @@ def test_the_default_type_of_numbers_changes_nothing(operator: Callable[[Tensor]
     assert torch.equal(*found)
 
 
-def test_operators_are_for_float32_and_bfloat16_on_a_cpu(operators: Operators) -> None:
+def test_operators_are_for_float32_and_bfloat16_on_a_cpu_and_no_compiled_network(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert operators_for(torch.zeros(1), torch.zeros(1, dtype=torch.bfloat16)) is operators
     assert operators_for(torch.zeros(1), torch.zeros(1, dtype=torch.float16)) is None
     assert operators_for(torch.zeros(1, device="meta")) is None
-
-
-def test_a_network_that_is_compiled_has_none(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert operators_for(torch.zeros(1)) is None
 
@@ -511,13 +510,9 @@ def test_labels_that_do_not_fit_the_rows_are_refused(operators: Operators) -> No
     for pad_id in (-100, 11):
         with pytest.raises(IndexError, match=str(pad_id)):
             label_smoothed_loss(logits, labels, Smoothing(0.1, pad_id, 11))
-
-
-def test_a_label_outside_of_the_vocabulary_is_refused(operators: Operators) -> None:
-    logits, labels = inputs(11, torch.float32)
     labels[4] = 11
     with pytest.raises(IndexError, match="11"):
-        label_smoothed_loss(logits, labels, Smoothing(0.1, PAD, 11))
+        label_smoothed_loss(logits, labels, smoothing)
 
 
 SHAPES: dict[str, dict[str, object]] = {
