@@ -30,16 +30,6 @@ def test_the_4_by_4_table_with_base_100() -> None:
     torch.testing.assert_close(sinusoids(torch.arange(4), 4, base=100), table, **CLOSE)
 
 
-def test_the_formula_at_every_cell() -> None:
-    """One source divides by the reciprocal, another doubles an index that is even already."""
-    table_TM = sinusoids(torch.arange(50), 12)
-    for position in range(50):
-        for even in range(0, 12, 2):
-            angle = position / 10000 ** (even / 12)
-            cell = table_TM[position, even : even + 2].tolist()
-            assert cell == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-5)
-
-
 @pytest.mark.parametrize("endpoint", [False, True])
 def test_frequencies_end_at_the_reciprocal_of_the_base_or_just_before(endpoint: bool) -> None:
     table_TM = sinusoids(torch.arange(3), 12, endpoint=endpoint, halves=True)

@@ -161,7 +161,7 @@ def test_a_killed_run_resumes_to_the_same_bits(averaged_run: Run, tmp_path: Path
 @pytest.mark.parametrize(
     ("sections", "copies"),
     [
-        ({"optimisation": {"accumulate": 3}, "batches": {"max_tokens": 400}}, {}),
+        ({"optimisation": {"accumulate": 2}, "batches": {"max_tokens": 400}}, {}),
         (
             {
                 "vocabulary": {"kind": "bpe", "size": 60},

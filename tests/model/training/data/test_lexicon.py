@@ -66,12 +66,6 @@ def test_what_is_not_wanted_leaves_room_for_the_next_best() -> None:
     assert dict(zip(sources.tolist(), targets.tolist(), strict=True))[THE] == HAUS
 
 
-def test_progress_counts_the_pairs_of_every_pass() -> None:
-    counts: list[int] = []
-    Lexicon.learn(ParallelIds.of(PAIRS), VOCAB, counts.append)
-    assert sum(counts) == 3 * (ITERATIONS + 1)
-
-
 def test_memory_is_bounded_and_what_meets_often_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexicon, "_MOST_ENTRIES", 2)
     kept = learned([*PAIRS, ([THE, BOOK], [DAS, BUCH])])
