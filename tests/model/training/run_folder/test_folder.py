@@ -113,25 +113,6 @@ def test_a_refused_run_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     assert folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("step", "validated_step", "kept"),
-    [
-        (2, 2, [("update", 2), ("validation", 2)]),
-        (4, 2, [("update", 2), ("validation", 2), ("update", 4)]),  # saved before the validation of step 4
-    ],
-)
-def test_rewinding_removes_what_will_be_repeated(
-    tmp_path: Path, step: int, validated_step: int, kept: list[tuple[str, int]]
-) -> None:
-    log = RunLog(RunFolder(tmp_path))
-    for each in (2, 4):
-        log.record("update", each, {})
-        log.record("validation", each, {})
-    log.rewind(step, validated_step)
-    log.record("update", 5, {})
-    assert [(event["kind"], event["step"]) for event in log.events()] == [*kept, ("update", 5)]
-
-
 def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     log = RunLog(RunFolder(tmp_path))
