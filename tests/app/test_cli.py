@@ -113,6 +113,7 @@ def test_variables_of_a_cluster_and_of_other_parts_are_not_unknown(name: str, va
     [
         ("DRAGOMAN_SHORTLIST", "on", "must be off, as checkpoint {folder} has no shortlist"),
         ("DRAGOMAN_NATIVE", "sse", "must be one of auto, off,"),
+        ("DRAGOMAN_API_KEYS_FILE", "{folder}/config.json", "must be"),
     ],
 )
 def test_a_value_that_cannot_work_here_is_named(

@@ -108,7 +108,7 @@ async def test_stopping_finishes_the_work_and_frees_everything(
     stopping = asyncio.create_task(models.stop())
     await asyncio.sleep(0.01)
     with pytest.raises(DrainingError):
-        await context.service.translate(request_of("late"))
+        await asyncio.wait_for(context.service.translate(request_of("late")), 60)
     assert backend.closings == 0
     backend.gate.set()
     await stopping

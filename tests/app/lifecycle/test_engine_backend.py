@@ -64,6 +64,12 @@ def test_natively_there_is_a_worker_a_core_and_with_pytorch_one(
     loaded.close()
 
 
+def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
+    loaded = load(tiny_checkpoint, workers=3)
+    assert len(set(map(id, loaded.engines))) == 3
+    loaded.close()
+
+
 @pytest.mark.parametrize("precision", ["float32", pytest.param("int8", marks=needs_native)])
 def test_what_is_listed_is_what_is_loaded(tiny_checkpoint: Path, precision: str) -> None:
     backend = backend_of(tiny_checkpoint, precision=precision)
