@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -90,22 +93,69 @@ async def test_a_connection_with_a_request_in_progress_stays() -> None:
     assert (busy.statuses, busy.is_closing()) == ([200], False)
 
 
-@pytest.mark.anyio
-async def test_a_connection_expires_once_it_moves_too_few_bytes_unless_its_timeout_was_stopped() -> None:
-    moved, expired = 0, list[int]()
-    loop = asyncio.get_running_loop()
-    timeout = MinRateTimeout(loop, 0.01, moved=lambda: moved, expire=lambda: expired.append(moved))
-    timeout.stop()
-    timeout.start()
-    timeout.stop()
-    await asyncio.sleep(0.03)
-    assert expired == []
-    timeout.start()
-    timeout.start()
-    moved += 16 * 1024
-    await asyncio.sleep(0.015)
-    assert expired == [], "it has moved enough, and is timed anew"
-    moved += 16 * 1024 - 1
+class Timers:
+    """An event loop of which only the timers exist, and whose time a test sets."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, Callable[[], None]]] = []
+        self._now = 0.0
+
+    def call_later(self, seconds: float, call: Callable[[int], None], moved: int) -> object:
+        timer = (self._now + seconds, lambda: call(moved))
+        self._due.append(timer)
+        return SimpleNamespace(cancel=lambda: self._due.remove(timer))
+
+    def wait(self, seconds: float) -> None:
+        self._now += seconds
+        while due := [timer for timer in self._due if timer[0] <= self._now]:
+            self._due.remove(due[0])
+            due[0][1]()
+
+
+class Line:
+    """A connection over which bytes move."""
+
+    def __init__(self) -> None:
+        self.moved = 0
+        self.num_expired = 0
+        self.timers = Timers()
+        loop = cast(asyncio.AbstractEventLoop, self.timers)
+        self.timeout = MinRateTimeout(loop, 6.0, moved=lambda: self.moved, expire=self._expire)
+
+    def _expire(self) -> None:
+        self.num_expired += 1
+
+
+def test_a_connection_that_moves_too_few_bytes_expires_once() -> None:
+    line = Line()
+    line.timeout.start()
+    line.timeout.start()
+    line.moved += 1000
+    line.timers.wait(5.9)
+    assert line.num_expired == 0
     for _ in range(3):
-        await asyncio.sleep(0.03)
-        assert expired == [moved]
+        line.timers.wait(6.0)
+        assert line.num_expired == 1
+
+
+def test_a_connection_that_moves_enough_bytes_goes_on() -> None:
+    line = Line()
+    line.timeout.start()
+    for _ in range(3):
+        line.moved += 16 * 1024
+        line.timers.wait(6.0)
+        assert line.num_expired == 0
+    line.timers.wait(6.0)
+    assert line.num_expired == 1
+
+
+def test_a_timeout_that_was_stopped_does_not_expire() -> None:
+    line = Line()
+    line.timeout.stop()
+    line.timeout.start()
+    line.timeout.stop()
+    line.timers.wait(60.0)
+    assert line.num_expired == 0
+    line.timeout.start()
+    line.timers.wait(6.0)
+    assert line.num_expired == 1
