@@ -114,7 +114,7 @@ def test_under_load_the_other_process_answers_every_request(tmp_path: Path) -> N
 
 
 def test_a_process_whose_event_loop_stalls_is_replaced(tmp_path: Path) -> None:
-    with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="3") as live:
+    with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="5") as live:
         stalled, other = live.processes()
         os.kill(stalled, signal.SIGSTOP)
         wait_until_gone(live, stalled)
