@@ -27,8 +27,8 @@ GZIP_LEVEL = 6
 def written(path: str) -> Iterator[BinaryIO]:
     """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz.
 
-    A regular file is `NAME.part` until the block has ended without an error, so that nobody, and not
-    `--resume` either, takes a part for the whole.
+    A regular file is `NAME.part` until the block has ended without an error, so that neither a reader nor
+    `--resume` takes a part for the whole.
 
     Raises:
         Misuse: If `--resume` can continue an output of this name.
