@@ -118,8 +118,7 @@ void store_tile(const typename Dot::Sums* tile, int rows, const float* row_scale
   }
 }
 
-// Inlined, because a panel of few inputs takes less time than the calls and loops over a number of rows that only the
-// caller knows.
+// Inlined, so that the caller's number of rows is a constant and the sums stay in registers.
 template <typename Dot, typename... Arguments>
 [[gnu::always_inline]] inline void store_panel(const Epilogue& epilogue, const Arguments&... arguments) {
   if (epilogue.store == Store::adds) return store_tile<Dot, Store::adds>(arguments..., Identity{});
