@@ -306,7 +306,7 @@ class _Side:
 class WordPairs:
     """Words that translate each other in both directions.
 
-    IBM model 1 (`model.training.data.lexicon`) must give each a high probability for the other, which leaves
+    IBM model 1 (`Lexicon`) must give each a high probability for the other, which leaves
     out words with many translations, such as articles. Contractions, words that are half of an expression,
     and names that both sides have (`New` and `York` align in any order) are left out as well.
 

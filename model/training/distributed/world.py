@@ -21,6 +21,7 @@ from model.validators import require
 Item = TypeVar("Item")
 logger = logging.getLogger(__name__)
 
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 _KEPT_BYTES = 2**31 - 1
 
 
@@ -121,9 +122,6 @@ def choose_device(run: RunConfig, world: World) -> torch.device:
     require(fits, "run.precision", "float32 or bfloat16 on a CPU", run.precision)
     choose_attention_kernels(device)
     return device
-
-
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def tune_cpu(threads: int) -> None:
